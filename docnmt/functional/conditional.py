@@ -133,12 +133,8 @@ def _padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Ten
 # Every form: choose, then read.
 
 
-def selective_attention(
-    queries: Queries, keys: Keys, policy: SelectionPolicy, backend: str = "auto", *, listed: bool = False
-) -> Tensor:
+def selective_attention(queries: Queries, keys: Keys, policy: SelectionPolicy, backend: str = "auto") -> Tensor:
     """Softmax[q·k/√d_k + kept relevance of the word's sentence] v, over the words of the kept sentences.
-
-    `listed`: each query reads the words where they are, fastest for the few queries of a step; no gradient.
 
     Returns:
         (Tq, h, d_v), in the type of the values; half types compute in float32, on a CUDA card by flash attention.
@@ -151,20 +147,12 @@ def selective_attention(
             from docnmt.functional.kernels.attention import chosen_attention
 
             words = queries.words, keys.words, keys.values
-            out = chosen_attention(*words, queries.sentences, keys.sentences, selection, keys.layout.sentences)
-        elif backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
-            out = varlen_attention(queries, keys, selection)
-        else:
-            queries = replace(queries, words=in_float32(queries.words))
-            keys = replace(keys, words=in_float32(keys.words), values=in_float32(keys.values))
-            if listed and keys.layout.num_tokens:
-                sentences, offsets = selection.sentences.transpose(0, 1), keys.layout.sentence_offsets  # (Tq, h, t)
-                spans = offsets[sentences], offsets.diff()[sentences]
-                relevance = selection.relevance.transpose(0, 1)
-                out = attend_spans(queries.words, keys.words, keys.values, *spans, relevance)
-            else:
-                out = attend(queries, keys, selection, backend)
-    return out.to(kind)
+            return chosen_attention(*words, queries.sentences, keys.sentences, selection, keys.layout.sentences)
+        if backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
+            return varlen_attention(queries, keys, selection)
+        queries = replace(queries, words=in_float32(queries.words))
+        keys = replace(keys, words=in_float32(keys.words), values=in_float32(keys.values))
+        return attend(queries, keys, selection, backend).to(kind)
 
 
 @torch.no_grad()
@@ -175,19 +163,27 @@ def selective_attention_step(
     """Selective attention of one query a row, q and sentence_q (R, h, d_k) in any order → (R, h, d_v); no gradient.
 
     Args:
-        keys: of all that a row may see, whatever `policy.visible` is.
+        keys: of all that a row may see, whatever `policy.visible` is; their words are read where they are.
         document_of_row: (R,) int64, the document of the keys that each row reads.
         own: (R,) int64, each row's own sentence of the keys, for `always_own`.
     """
     if policy.always_own and own is None:
         raise ValueError("own: expected the own sentence of each row with always_own, got None")
+    if not keys.layout.num_tokens:
+        return keys.values.new_zeros(*q.shape[:2], keys.values.shape[-1])
     order = document_of_row.argsort(stable=True)  # rows of a document become neighbours
     counts = torch.bincount(document_of_row, minlength=keys.layout.num_documents)
-    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    offsets = functional.pad(counts.cumsum(0), (1, 0))
     layout = DocumentLayout(offsets, torch.arange(len(offsets), device=offsets.device))
     queries = Queries(q[order], sentence_q[order], layout, None if own is None else own[order])
-    policy = replace(policy, visible="document")
-    return selective_attention(queries, keys, policy, listed=q.device.type == "cpu")[order.argsort()]
+    policy, bounds = replace(policy, visible="document"), keys.layout.sentence_offsets
+    _check(queries, keys, policy)
+    with torch.autocast(q.device.type, enabled=False), new_shapes():
+        selection = select(queries.choosing(), keys.choosing(), policy)
+        sentences, relevance = selection.sentences.transpose(0, 1), selection.relevance.transpose(0, 1)  # (R, h, t)
+        words = in_float32(queries.words), in_float32(keys.words), in_float32(keys.values)
+        mixed = attend_spans(*words, bounds[sentences], bounds.diff()[sentences], relevance)
+        return mixed.to(keys.values.dtype)[order.argsort()]
 
 
 @torch.no_grad()
@@ -241,20 +237,21 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
 
 
 def _check(queries: Queries, keys: Keys, policy: SelectionPolicy) -> None:
-    q, k, v, sentence_q, tree = queries.words, keys.words, keys.values, queries.sentences, keys.tree
-    ours, theirs = queries.layout, keys.layout
-    query_words, key_words = ours.num_tokens, theirs.num_tokens
-    words = {"q": (q, query_words), "sentence_q": (sentence_q, query_words), "k": (k, key_words), "v": (v, key_words)}
-    for name, (x, count) in words.items():
-        if x.dim() != 3 or x.shape[0] != count:
-            raise ValueError(f"{name}: expected (tokens = {count}, h, d) from its layout, got {tuple(x.shape)}")
-    if not (q.shape[1:] == k.shape[1:] == sentence_q.shape[1:] and v.shape[1] == k.shape[1]):
-        shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v, sentence_q))
-        raise ValueError(f"q, k, v, sentence_q: expected the same heads and d_k, got {shapes}")
-    expected = (keys.layout.num_sentences if tree is None else tree.num_nodes, *k.shape[1:])
-    if keys.relevance.shape != expected:
-        name = "sentence_k" if tree is None else "node_k"
-        raise ValueError(f"{name}: expected {expected} from its layout, got {tuple(keys.relevance.shape)}")
+    q, v, tree, ours, theirs = queries.words, keys.values, keys.tree, queries.layout, keys.layout
+    if q.dim() != 3 or v.dim() != 3:
+        raise ValueError(f"q, v: expected (tokens, h, d), got {tuple(q.shape)} and {tuple(v.shape)}")
+    heads, width = q.shape[1:]
+    of_query, of_key = (ours.num_tokens, heads, width), (theirs.num_tokens, heads, width)
+    sentences = theirs.num_sentences if tree is None else tree.num_nodes
+    for name, x, shape in (
+        ("q", q, of_query),
+        ("sentence_q", queries.sentences, of_query),
+        ("k", keys.words, of_key),
+        ("v", v, (*of_key[:2], v.shape[2])),
+        ("sentence_k" if tree is None else "node_k", keys.relevance, (sentences, heads, width)),
+    ):
+        if x.shape != shape:
+            raise ValueError(f"{name}: expected {shape} from its layout and the heads of q, got {tuple(x.shape)}")
     if ours.num_documents != theirs.num_documents:
         raise ValueError(
             f"query_layout and key_layout: expected the same number of documents, got document_offsets of shape "
@@ -265,15 +262,13 @@ def _check(queries: Queries, keys: Keys, policy: SelectionPolicy) -> None:
     earlier = policy.visible == "earlier"
     if earlier and tree is not None:
         raise ValueError('visible="earlier": expected no tree, as its inner nodes hold later sentences')
-    if not earlier and (queries.own is not None or not policy.always_own):
-        return
-    query_sentences, key_sentences = ours.document_sentences.lengths, theirs.document_sentences.lengths
-    if (query_sentences != key_sentences).any():
-        document = int((query_sentences != key_sentences).argmax())
-        raise ValueError(
-            f"{policy}: expected as many sentences in each document of query_layout and key_layout, got "
-            f"{query_sentences[document]} and {key_sentences[document]} in document {document}"
-        )
+    if earlier or (policy.always_own and queries.own is None):
+        lengths = ours.document_sentences.lengths, theirs.document_sentences.lengths
+        for document in np.flatnonzero(lengths[0] != lengths[1]):
+            raise ValueError(
+                f"{policy}: expected as many sentences in each document of query_layout and key_layout, got "
+                f"{lengths[0][document]} and {lengths[1][document]} in document {document}"
+            )
 
 
 # The papers' forms: each names the values of one.

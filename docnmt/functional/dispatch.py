@@ -216,22 +216,28 @@ class _BySentence(torch.autograd.Function):
                 merged = functional.embedding_bag(plan.row, partial, mode="sum")
                 dq[:, plan.heads] = merged.view(-1, queries, d_k).transpose(0, 1)
 
-                # through relevance = sentence_q·sentence_k/√d_k; a constant added to all scores has no effect
-                alone = (plan.row < rows).sum(-1, keepdim=True) < 2
-                d_relevance = _pick(d_relevance, plan.row).masked_fill_(alone, 0) / math.sqrt(d_k)  # (heads·Tq, t)
-                head = torch.arange(heads, device=q.device)[plan.heads].view(-1, 1, 1)
-                sentence_row = (selection.sentences[plan.heads] * heads + head).flatten(0, 1)
-                of_query = _weighted_sums(sentence_row, sentence_k, d_relevance)
-                d_sentence_q[:, plan.heads] = of_query.view(-1, queries, d_k).transpose(0, 1)
-                by_group = _pick(d_relevance.flatten(), plan.order)
-                of_sentence = _weighted_sums(plan.asking, sentence_q, by_group, plan.begin)[:-1]  # without the last
-                d_sentence_k[:, plan.heads] = of_sentence.view(-1, len(sentence_k), d_k).transpose(0, 1)
+                alone = (plan.row < rows).sum(-1, keepdim=True) < 2  # a constant added to all scores has no effect
+                d_relevance = _pick(d_relevance, plan.row).masked_fill_(alone, 0)  # (heads·Tq, t)
+                d_sentence_q[:, plan.heads], d_sentence_k[:, plan.heads] = _sentence_gradients(
+                    d_relevance, selection.sentences[plan.heads], sentence_q, sentence_k, plan, plan.heads.start
+                )
         return dq, dk, dv, d_sentence_q, d_sentence_k, None, None
 
 
-def _weighted_sums(rows: Tensor, table: Tensor, weights: Tensor, begin: Tensor | None = None) -> Tensor:
-    table = table.reshape(-1, table.shape[-1])
-    return functional.embedding_bag(rows, table, begin, mode="sum", per_sample_weights=weights)
+def _sentence_gradients(
+    d_relevance: Tensor, sentences: Tensor, sentence_q: Tensor, sentence_k: Tensor, plan: Plan | _VarlenPlan,
+    first_head: int = 0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Through relevance = sentence_q·sentence_k/√d_k: (heads·Tq, t) → (Tq, heads, d_k) and (Sk, heads, d_k)."""
+    (queries, heads, d_k), table = sentence_q.shape, sentence_k.reshape(-1, sentence_k.shape[-1])
+    d_relevance = d_relevance / math.sqrt(d_k)
+    head = torch.arange(first_head, first_head + len(sentences), device=sentences.device).view(-1, 1, 1)
+    sentence_row = (sentences * heads + head).flatten(0, 1)  # (heads·Tq, t)
+    of_query = functional.embedding_bag(sentence_row, table, mode="sum", per_sample_weights=d_relevance)
+    by_group, table = _pick(d_relevance.flatten(), plan.order), sentence_q.reshape(-1, d_k)
+    of_sentence = functional.embedding_bag(plan.asking, table, plan.begin, mode="sum", per_sample_weights=by_group)
+    of_sentence = of_sentence[:-1]  # the last is of the assignments that keep nothing
+    return of_query.view(-1, queries, d_k).transpose(0, 1), of_sentence.view(-1, len(sentence_k), d_k).transpose(0, 1)
 
 
 def _word_rows(plan: Plan, batch: _TileBatch, heads: int) -> Tensor:
@@ -274,12 +280,12 @@ SEQUENCES = 65535
 
 @dataclass(frozen=True, eq=False)
 class _VarlenPlan:
-    """The rows that the sequences read: A = h·Tq·t assignments, and R rows of keys, some after the last sequence."""
+    """The rows that the sequences of all heads read: A = h·Tq·t assignments, and R rows of keys."""
 
-    order: Tensor  # (A,) the assignments, numbered in (h, Tq, t), by (head, sentence), those without one at the end
-    place: Tensor  # (h, Tq, t) the index of each assignment in this order
-    query: Tensor  # (A,) in this order, the row of a (Tq·h, d) table of queries
-    sentence: Tensor  # (A,) in this order, the row of a (Sk·h, d) table of sentences
+    order: Tensor  # (A,) and
+    begin: Tensor  # (G + 1,) of the drawing above
+    place: Tensor  # (h, Tq, t) the index of each assignment in `order`
+    asking: Tensor  # (A,) in this order, the row of a (Tq·h, d) table of queries
     key: Tensor  # (R,) the row of a (Tk·h, d) table of keys
     unread: Tensor  # (R, 1) bool, True for rows of keys after the last sequence
     sequences: Sequences
@@ -290,69 +296,58 @@ def _heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
     return min(heads, SEQUENCES // (1 + sentences + queries * t // FLASH_TILE))
 
 
-def plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
-    """The plan of a selection among the sentences of `sentences`, spans of the key words."""
-    kept_sentences = selection.sentences
-    heads, queries, t = kept_sentences.shape
-    groups, number = heads * len(sentences), kept_sentences.numel()
+def _plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
+    heads, queries, t = selection.sentences.shape
+    groups, number = heads * len(sentences), heads * queries * t
     order, begin = sorted_by_group(selection, len(sentences))
     place = torch.empty_like(order).scatter_(0, order, torch.arange(number, device=order.device))
     most = min(groups, number) + number // FLASH_TILE  # as many tiles as there can be
     end = ((begin.diff() + FLASH_TILE - 1) // FLASH_TILE).cumsum(0)  # (groups,) tiles up to each group's last
-    tile = torch.arange(most, device=kept_sentences.device)
+    tile = torch.arange(most, device=order.device)
     tile_group = torch.searchsorted(end, tile, right=True)  # `groups` for tiles that there are not
     within = (tile - functional.pad(end, (1, 0)).index_select(0, tile_group)) * FLASH_TILE
     first = torch.minimum(begin.index_select(0, tile_group) + within, begin[-1])
-    q = torch.cat([first, begin[-1:]]).int()
+    q_offsets = torch.cat([first, begin[-1:]]).int()
     # the words of the tiles' sentences, one behind the other
     sentence = tile_group % len(sentences)
     lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(tile_group == groups, 0)
-    k = functional.pad(lengths.cumsum(0), (1, 0))
+    k_offsets = functional.pad(lengths.cumsum(0), (1, 0))
     rows = heads * sentences.num_tokens + number // FLASH_TILE * sentences.max_length  # as many as there can be
-    row = torch.arange(rows, device=kept_sentences.device)
-    of_row = torch.searchsorted(k[1:], row, right=True).clamp(max=most - 1)  # the tile of each row
-    unread = row >= k[-1]
-    word = sentences.offsets.index_select(0, sentence.index_select(0, of_row)) + row - k.index_select(0, of_row)
-    word = word.masked_fill(unread, 0)
-    of_head = tile_group.index_select(0, of_row).clamp(max=groups - 1) // len(sentences)
-    asked = order // t  # (A,) numbered in (h, Tq)
-    asking = asked // queries
+    row = torch.arange(rows, device=order.device)
+    row_tile = torch.searchsorted(k_offsets[1:], row, right=True).clamp(max=most - 1)
+    unread = row >= k_offsets[-1]
+    begin_of_words = sentences.offsets.index_select(0, sentence.index_select(0, row_tile))
+    word = (begin_of_words + row - k_offsets.index_select(0, row_tile)).masked_fill(unread, 0)
+    key_head = tile_group.index_select(0, row_tile).clamp(max=groups - 1) // len(sentences)
+    head, query = (order // t) // queries, (order // t) % queries
+    sequences = Sequences(q_offsets, k_offsets.int(), min(FLASH_TILE, queries), max(1, sentences.max_length))
     return _VarlenPlan(
-        order=order,
-        place=place.view(kept_sentences.shape),
-        query=asked % queries * heads + asking,
-        sentence=kept_sentences.flatten().index_select(0, order) * heads + asking,
-        key=word * heads + of_head,
-        unread=unread.unsqueeze(-1),
-        sequences=Sequences(q, k.int(), min(FLASH_TILE, queries), max(1, sentences.max_length)),
-    )
+        order, begin, place.view(selection.sentences.shape), query * heads + head, word * heads + key_head,
+        unread.unsqueeze(-1), sequences,
+    )  # fmt: skip
 
 
 def suits_varlen(queries: Queries, keys: Keys, selection: Selection) -> bool:
     """Whether `varlen_attention` can compute these: supported tensors, and few enough sequences for a call."""
-    _, asked, t = selection.sentences.shape
+    _, rows, t = selection.sentences.shape
     fits = takes_varlen(queries.words, keys.words, keys.values)
-    return fits and _heads_at_once(1, asked, t, keys.layout.num_sentences) == 1
+    return fits and _heads_at_once(1, rows, t, keys.layout.num_sentences) == 1
 
 
 def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: Calls = FLASH) -> Tensor:
     """Return attention to the words of the kept sentences, (Tq, h, d), by one sequence for each (head, sentence).
 
-    Args:
-        queries, keys: words and values in the type that `calls` compute in; sentence queries and keys in float32 at
-            least.
+    Words and values are in the type that `calls` compute in; sentence queries and keys in float32 at least.
     """
-    shifted = Selection(selection.sentences, subtract_largest(selection.relevance))
-    spans, sentence_k = keys.layout.sentences, keys.sentences
-    heads, asked, t = shifted.sentences.shape
-    step = _heads_at_once(heads, asked, t, len(spans))
+    spans, relevance = keys.layout.sentences, subtract_largest(selection.relevance)
+    heads, rows, t = relevance.shape
+    inputs = queries.words, keys.words, keys.values, queries.sentences, keys.sentences
     outputs = []
-    for first in range(0, heads, step):
-        part = slice(first, first + step)
-        selected = Selection(shifted.sentences[part], shifted.relevance[part])
-        inputs = (x[:, part] for x in (queries.words, keys.words, keys.values, queries.sentences, sentence_k))
-        plan = plan_varlen(selected, spans)
-        outputs.append(_Varlen.apply(*inputs, selected, plan, calls))  # type: ignore[no-untyped-call]
+    for head in range(0, heads, step := _heads_at_once(heads, rows, t, len(spans))):
+        part = slice(head, head + step)
+        selected = Selection(selection.sentences[part], relevance[part])
+        of_heads, plan = (x[:, part] for x in inputs), _plan_varlen(selected, spans)
+        outputs.append(_Varlen.apply(*of_heads, selected, plan, calls))  # type: ignore[no-untyped-call]
     return torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0]
 
 
@@ -367,97 +362,63 @@ class _Varlen(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
         selection: Selection, plan: _VarlenPlan, calls: Calls,
     ) -> Tensor:  # fmt: skip
-        rows = (_rows(q, plan.query), _rows(k, plan.key), _rows(v, plan.key))
-        read = calls.forward(*rows, plan.sequences, False)
+        partial, lse = calls.forward(*_one_head(plan, q, k, v), plan.sequences, False)  # (A, 1, d), (1, A)
         nothing = selection.relevance == -torch.inf
-        scores = _pick(read.lse[0], plan.place).masked_fill(nothing, 0) + selection.relevance  # (h, Tq, t)
-        lse = scores.logsumexp(-1)
-        merge = (scores - lse.unsqueeze(-1)).exp().masked_fill(nothing, 0)
-        out = _weighted(read.out, plan, merge, v.dtype)
-        ctx.save_for_backward(q, k, v, sentence_q, sentence_k, out, lse, merge, read.out)
+        scores = _pick(lse[0], plan.place).masked_fill(nothing, 0) + selection.relevance  # (h, Tq, t)
+        level = scores.logsumexp(-1, keepdim=True)
+        merge = (scores - level).exp().masked_fill(nothing, 0)
+        out = _weighted(partial, plan, merge).to(v.dtype)
+        ctx.save_for_backward(q, k, v, sentence_q, sentence_k, out, level, merge, partial)
         ctx.selection, ctx.plan, ctx.calls = selection, plan, calls
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, sentence_q, sentence_k, out, lse, merge, partial = ctx.saved_tensors
-        plan, relevance = ctx.plan, ctx.selection.relevance
+        q, k, v, sentence_q, sentence_k, out, level, merge, partial = ctx.saved_tensors
+        plan, selection = ctx.plan, ctx.selection
+        live = selection.relevance != -torch.inf
         with torch.autocast(grad.device.type, enabled=False):
-            weighed_by = _pick((lse.unsqueeze(-1) - relevance).flatten(), plan.order).unsqueeze(0)
-            rows = (_rows(q, plan.query), _rows(k, plan.key), _rows(v, plan.key))
-            merged = VarlenOutput(_rows(out, plan.query), weighed_by)
-            dq, dk, dv = ctx.calls.backward(_rows(grad, plan.query), *rows, merged, plan.sequences, False)
-            of_relevance = _relevance_gradient(grad, out, partial, merge, ctx.selection, plan)
-            return (
-                _weighted(dq, plan, (relevance != -torch.inf).to(merge.dtype), q.dtype),
-                _sum_over_tiles(dk, plan, k).to(k.dtype),
-                _sum_over_tiles(dv, plan, v).to(v.dtype),
-                *_sentence_gradients(of_relevance, sentence_q, sentence_k, ctx.selection, plan),
-                None,
-                None,
-                None,
+            read = VarlenOutput(
+                _rows(out, plan.asking), _pick((level - selection.relevance).flatten(), plan.order).unsqueeze(0)
             )
+            inputs = _rows(grad, plan.asking), *_one_head(plan, q, k, v), read
+            d_queries, *d_words = ctx.calls.backward(*inputs, plan.sequences, False)  # (A, 1, d), (R, 1, d) twice
+            dq = _weighted(d_queries, plan, live.to(merge.dtype)).to(q.dtype)
+            sums = []
+            for rows, keys in zip(d_words, (k, v), strict=True):  # several sequences may have read one sentence
+                total = in_float32(torch.zeros_like(keys, memory_format=torch.contiguous_format))
+                rows = rows.squeeze(1).masked_fill(plan.unread, 0).to(total.dtype)
+                total.view(-1, keys.shape[-1]).index_add_(0, plan.key, rows)
+                sums.append(total.to(keys.dtype))
+            # the gradient of a relevance: share of the sentence · (dO·its output − dO·O)
+            grad = grad.to(merge.dtype)
+            parts = [(grad * part).sum(-1) for part in _parts(partial, plan, live)]  # (Tq, h) each
+            reads = torch.stack(parts, -1).transpose(0, 1) - (grad * out).sum(-1).T.unsqueeze(-1)  # (h, Tq, t)
+            alone = live.sum(-1, keepdim=True) < 2  # a constant added to all scores has no effect
+            d_relevance = (merge * reads).masked_fill(alone, 0).to(sentence_q.dtype).flatten(0, 1)
+            of_sentences = _sentence_gradients(d_relevance, selection.sentences, sentence_q, sentence_k, plan)
+        return dq, *sums, *of_sentences, None, None, None
 
 
-def _relevance_gradient(
-    grad: Tensor, out: Tensor, partial: Tensor, merge: Tensor, selection: Selection, plan: _VarlenPlan
-) -> Tensor:
-    """The gradient of the relevances, (h, Tq, t): share of the sentence · (dO·its output − dO·O)."""
-    grad, nothing = grad.to(merge.dtype), selection.relevance == -torch.inf
-    all_read = (grad * out).sum(-1).T.unsqueeze(-1)  # (h, Tq, 1)
-    reads = torch.stack([(grad * _kept(partial, plan, nothing, i)).sum(-1) for i in range(merge.shape[-1])], -1)
-    reads = reads.transpose(0, 1)
-    alone = (~nothing).sum(-1, keepdim=True) < 2  # adding a constant to all scores of a query has no effect
-    return (merge * (reads - all_read)).masked_fill(alone, 0)
+def _parts(rows: Tensor, plan: _VarlenPlan, live: Tensor) -> Iterator[Tensor]:
+    """Rows of assignments (A, 1, d) → (Tq, h, d), 0 for nothing, for each of t in turn: all were t times as large."""
+    for place, real in zip(plan.place.unbind(-1), live.unbind(-1), strict=True):
+        yield rows.index_select(0, place.T.flatten()).view(*place.T.shape, -1).masked_fill(~real.T.unsqueeze(-1), 0)
 
 
-def _sentence_gradients(
-    of_relevance: Tensor, sentence_q: Tensor, sentence_k: Tensor, selection: Selection, plan: _VarlenPlan
-) -> tuple[Tensor, Tensor]:
-    """The gradients of sentence_q and sentence_k, from that of the kept relevances (h, Tq, t)."""
-    of_relevance = (of_relevance / math.sqrt(sentence_q.shape[-1])).to(sentence_q.dtype)
-    heads, _, t = of_relevance.shape
-    head = torch.arange(heads, device=of_relevance.device).view(-1, 1, 1)
-    sentence_row = (selection.sentences * heads + head).transpose(0, 1)  # (Tq, h, t)
-    of_query = functional.embedding_bag(
-        sentence_row.reshape(-1, t),
-        sentence_k.reshape(-1, sentence_k.shape[-1]),
-        mode="sum",
-        per_sample_weights=of_relevance.transpose(0, 1).reshape(-1, t),
-    )
-    weighted = _rows(sentence_q, plan.query).squeeze(1) * _pick(of_relevance.flatten(), plan.order).unsqueeze(-1)
-    of_sentence = torch.zeros_like(sentence_k, memory_format=torch.contiguous_format)
-    of_sentence.view(-1, sentence_k.shape[-1]).index_add_(0, plan.sentence, weighted)
-    return of_query.view_as(sentence_q), of_sentence
-
-
-def _weighted(rows: Tensor, plan: _VarlenPlan, weights: Tensor, kind: torch.dtype) -> Tensor:
-    """Sum the rows of assignments (A, 1, d) over t with weights (h, Tq, t); return (Tq, h, d) of type `kind`."""
+def _weighted(rows: Tensor, plan: _VarlenPlan, weights: Tensor) -> Tensor:
+    """Sum the rows of assignments (A, 1, d) over t with weights (h, Tq, t) → (Tq, h, d)."""
     total = torch.zeros(*weights.shape[1::-1], rows.shape[-1], dtype=weights.dtype, device=rows.device)
-    for i in range(weights.shape[-1]):  # one after the other: all together would be t times the output
-        total.addcmul_(_kept(rows, plan, weights == 0, i).to(total.dtype), _of_query(weights, i))
-    return total.to(kind)
-
-
-def _sum_over_tiles(rows: Tensor, plan: _VarlenPlan, keys: Tensor) -> Tensor:
-    """Sum the rows (R, 1, d) of each key; return (Tk, h, d). Several sequences may have read one sentence."""
-    total = in_float32(torch.zeros_like(keys, memory_format=torch.contiguous_format))
-    read = rows.squeeze(1).masked_fill(plan.unread, 0).to(total.dtype)
-    total.view(-1, keys.shape[-1]).index_add_(0, plan.key, read)
+    for part, weight in zip(_parts(rows, plan, weights != 0), weights.unbind(-1), strict=True):
+        total.addcmul_(part.to(total.dtype), weight.T.unsqueeze(-1))
     return total
 
 
-def _kept(rows: Tensor, plan: _VarlenPlan, nothing: Tensor, i: int) -> Tensor:
-    """The row, out of (A, 1, d), of each query's i-th kept sentence, (Tq, h, d); 0 if there is none."""
-    position = plan.place[..., i].T
-    return rows.index_select(0, position.flatten()).view(*position.shape, -1).masked_fill(_of_query(nothing, i), 0)
-
-
-def _of_query(x: Tensor, i: int) -> Tensor:
-    return x[..., i].T.unsqueeze(-1)  # (h, Tq, t) → (Tq, h, 1)
-
-
 def _rows(x: Tensor, index: Tensor) -> Tensor:
-    """Return the rows `index` of x (n, h, d), seen as a table (n·h, d), as (rows, 1, d): one head for each sequence."""
+    """Rows `index` of x (n, h, d), seen as a table (n·h, d), as (rows, 1, d): one head for each sequence."""
     return x.reshape(-1, 1, x.shape[-1]).index_select(0, index)
+
+
+def _one_head(plan: _VarlenPlan, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return _rows(q, plan.asking), _rows(k, plan.key), _rows(v, plan.key)

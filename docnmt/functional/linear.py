@@ -8,7 +8,6 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -21,8 +20,6 @@ from docnmt.layout import Spans
 
 #: Queries × keys up to which the quadratic form is faster: with relative positions, masked without, and neither.
 LINEAR_RELATIVE, LINEAR_CAUSAL, LINEAR_PLAIN = 230 * 230, 270 * 270, 72 * 72
-#: Elements that all operations process before the next are read: 0.25 MB in float32, which stay in a CPU's cache.
-LINEAR_PIECE = 1 << 16
 #: Queries of a block, and blocks, of all heads together, that are handled at once.
 LINEAR_BLOCK, LINEAR_SEGMENT = 64, 64
 #: Values between two sums that a `LinearMemory` keeps: a query reads up to twice as many beside its horizon.
@@ -99,13 +96,6 @@ def _add_windows(total: Tensor, windows: Tensor, begin: int, g: _Geometry) -> No
         rows[:, :, : piece.shape[2]] += piece
 
 
-def _outside_band(g: _Geometry, like: Tensor) -> tuple[Tensor, Tensor]:
-    """(c, columns): 1 where a key lies before, and after, the band of relative positions."""
-    column = torch.arange(g.columns, device=like.device) - torch.arange(g.block, device=like.device)[:, None]
-    offset = column - g.shown.start  # 0 for the key r positions back
-    return (offset < 0).to(like.dtype), (offset > 2 * g.horizon).to(like.dtype)
-
-
 def _band_of(scores: Tensor, g: _Geometry, width: int) -> Tensor:
     """A view (N·G, c, width) of scores (N·G, c, columns): for each query the keys from r positions back on."""
     outer, row, column = scores.stride()
@@ -142,11 +132,19 @@ def _prefixes(increments: Tensor, carry: Tensor, *, reverse: bool = False) -> tu
 
 
 class _Inputs(NamedTuple):
-    q: Tensor
-    k: Tensor | None
-    values: Tensor
-    rel: Tensor | None
-    far: Tensor | None
+    q: Tensor  # (N, Lq, d)
+    k: Tensor | None  # (N, Lk, d)
+    values: Tensor  # (N, Lk, e)
+    rel: Tensor | None  # (N, 2r+1, d)
+    far: Tensor | None  # (N, blocks, 1 or 2, e), of `_far_sums`
+    geometry: _Geometry
+
+    def outside_band(self) -> tuple[Tensor, Tensor]:
+        """(c, columns): 1 where a key lies before, and after, the band of relative positions."""
+        g, device = self.geometry, self.q.device
+        column = torch.arange(g.columns, device=device) - torch.arange(g.block, device=device)[:, None]
+        offset = column - g.shown.start  # 0 for the key r positions back
+        return (offset < 0).to(self.q.dtype), (offset > 2 * g.horizon).to(self.q.dtype)
 
 
 class _Past(NamedTuple):
@@ -166,7 +164,9 @@ class _Segment(NamedTuple):
     past: _Past | None
 
 
-def _segment(x: _Inputs, g: _Geometry, first: int, outside: tuple[Tensor, Tensor]) -> _Segment:
+def _segment(x: _Inputs, first: int, outside: tuple[Tensor, Tensor]) -> _Segment:
+    """The segment that begins with block `first`; `outside` are `outside_band`'s."""
+    g = x.geometry
     n, blocks, begin = len(x.q), min(g.segment, g.blocks - first), first * g.block
     q = _rows_at(x.q, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
     values = _windows_of(x.values, begin, blocks, g, None if x.far is None else x.far[:, first : first + blocks])
@@ -179,35 +179,14 @@ def _segment(x: _Inputs, g: _Geometry, first: int, outside: tuple[Tensor, Tensor
         left = left if x.rel is None else left + x.rel[:, :1]
         past = _Past(keys, *(rows.reshape(n * blocks, g.block, -1) for rows in (left, left_values)))
         scores = torch.bmm(q, keys.mT)
-    if x.rel is not None:
-        _add_relative_scores(scores, q, x.rel, g, outside)
+    if x.rel is not None:  # += q_i·rel[r + clip(j − i, −r, r)], nothing for the future when causal
+        seen = x.rel[:, : g.horizon + 1] if g.causal else x.rel
+        weights = torch.bmm(q.view(n, -1, q.shape[2]), seen.mT).view(*q.shape[:2], -1)
+        scores.addcmul_(weights[..., :1], outside[0])
+        if not g.causal:
+            scores.addcmul_(weights[..., -1:], outside[1])
+        _band_of(scores, g, weights.shape[2]).add_(weights)
     return _Segment(q, values, scores.tril_(g.horizon) if past is not None else scores, past)
-
-
-def _add_relative_scores(scores: Tensor, q: Tensor, rel: Tensor, g: _Geometry, outside: tuple[Tensor, Tensor]) -> None:
-    """scores (N·G, c, columns) += q_i·rel[r + clip(j − i, −r, r)], nothing for the future when causal."""
-    seen = rel[:, : g.horizon + 1] if g.causal else rel
-    weights = torch.bmm(q.view(len(rel), -1, q.shape[2]), seen.mT).view(*q.shape[:2], -1)
-    before, after = outside
-    scores.addcmul_(weights[..., :1], before)
-    if not g.causal:
-        scores.addcmul_(weights[..., -1:], after)
-    _band_of(scores, g, weights.shape[2]).add_(weights)
-
-
-def _relative_gradients(
-    d_scores: Tensor, q: Tensor, rel: Tensor, g: _Geometry, outside: tuple[Tensor, Tensor], d_q: Tensor, d_rel: Tensor
-) -> None:
-    """The adjoint of `_add_relative_scores`: adds to d_q (N·G, c, d) and d_rel (N, 2r+1, d)."""
-    n, seen = len(rel), g.horizon + 1 if g.causal else rel.shape[1]
-    before, after = outside
-    d_weights = _band_of(d_scores, g, seen).clone()
-    d_weights[..., 0] += (d_scores * before).sum(2)
-    if not g.causal:
-        d_weights[..., -1] += (d_scores * after).sum(2)
-    d_weights = d_weights.view(n, -1, seen)
-    d_rel[:, :seen].baddbmm_(d_weights.mT, q.view(n, -1, rel.shape[2]))
-    d_q.view(n, -1, rel.shape[2]).baddbmm_(d_weights, rel[:, :seen])
 
 
 class _Windowed(torch.autograd.Function):
@@ -217,11 +196,12 @@ class _Windowed(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: _Geometry
     ) -> Tensor:
-        x, outside = _Inputs(q, k, values, rel, far), _outside_band(g, q)
+        x = _Inputs(q, k, values, rel, far, g)
+        outside = x.outside_band()
         output = values.new_empty(*q.shape[:2], values.shape[2])
         state, all_states = values.new_zeros(len(q), q.shape[2], values.shape[2]), []
         for first in range(0, g.blocks, g.segment):
-            s = _segment(x, g, first, outside)
+            s = _segment(x, first, outside)
             mixed = torch.bmm(s.scores, s.values)
             if s.past is not None:
                 increments = torch.bmm(s.past.left.mT, s.past.left_values).view(len(q), -1, *state.shape[1:])
@@ -238,16 +218,17 @@ class _Windowed(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, values, rel, far, *all_states = ctx.saved_tensors
-        x, g, (n, _, width) = _Inputs(q, k, values, rel, far), ctx.geometry, q.shape
+        g, (n, _, width) = ctx.geometry, q.shape
+        x = _Inputs(q, k, values, rel, far, g)
+        outside = x.outside_band()
         rows = max(g.horizon + values.shape[1], (g.blocks - 1) * g.block + -(-g.window // g.block) * g.block)
         d_q, d_values = torch.empty_like(q), values.new_zeros(n, rows, values.shape[2])  # from a horizon before key 0
         d_k = None if k is None else q.new_zeros(n, rows, width)
         d_rel, d_far = (None if x is None else torch.zeros_like(x) for x in (rel, far))
         d_state = q.new_zeros(n, width, values.shape[2])  # of the state with which the segment after this one begins
-        outside = _outside_band(g, q)
         with torch.autocast(q.device.type, enabled=False):
             for first in reversed(range(0, g.blocks, g.segment)):
-                s = _segment(x, g, first, outside)
+                s = _segment(x, first, outside)
                 blocks, begin = len(s.q) // n, first * g.block
                 d_mixed = _rows_at(grad, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
                 d_scores = torch.bmm(d_mixed, s.values.mT)
@@ -270,7 +251,14 @@ class _Windowed(torch.autograd.Function):
                     if d_rel is not None:
                         d_rel[:, 0] += d_left.sum(1)
                 if rel is not None and d_rel is not None:
-                    _relative_gradients(d_scores, s.q, rel, g, outside, d_segment_q, d_rel)
+                    seen = g.horizon + 1 if g.causal else rel.shape[1]
+                    d_weights = _band_of(d_scores, g, seen).clone()
+                    d_weights[..., 0] += (d_scores * outside[0]).sum(2)
+                    if not g.causal:
+                        d_weights[..., -1] += (d_scores * outside[1]).sum(2)
+                    d_weights = d_weights.view(n, -1, seen)
+                    d_rel[:, :seen].baddbmm_(d_weights.mT, s.q.view(n, -1, width))
+                    d_segment_q.view(n, -1, width).baddbmm_(d_weights, rel[:, :seen])
                 of_segment = d_q[:, begin : begin + blocks * g.block]
                 of_segment.copy_(d_segment_q.view(n, blocks * g.block, -1)[:, : of_segment.shape[1]])
         keys = slice(g.horizon, g.horizon + values.shape[1])
@@ -352,9 +340,7 @@ def feature_map(x: Tensor) -> Tensor:
 class _FeatureMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        mapped = torch.empty_like(x)
-        for part, out in _pieces(x, mapped):
-            torch.clamp(part, max=0, out=out).exp_().add_(part.clamp(min=0))  # x + 1 above 0, exp(x) below
+        mapped = x.clamp(max=0).exp_().add_(x.clamp(min=0))  # x + 1 above 0, exp(x) below
         ctx.save_for_backward(mapped)
         return mapped
 
@@ -362,15 +348,16 @@ class _FeatureMap(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (mapped,) = ctx.saved_tensors
-        gradient = torch.empty_like(mapped)
-        for part, of_part, out in _pieces(mapped, grad.contiguous(), gradient):
-            torch.clamp(part, max=1, out=out).mul_(of_part)  # 1 above 0, exp(x) = φ(x) below
-        return gradient
+        return mapped.clamp(max=1).mul_(grad)  # type: ignore[no-any-return]  # 1 above 0, exp(x) = φ(x) below
+
+
+def _normalised(mixed: Tensor) -> Tensor:
+    """Weighted sums of [v, 1], (…, dv + 1), as weighted means (…, dv); 0 where the weights add up to 0."""
+    output: Tensor = _Normalise.apply(mixed)  # type: ignore[no-untyped-call]
+    return output
 
 
 class _Normalise(torch.autograd.Function):
-    """Rows (…, e + 1): the first e columns divided by the last; 0 where that is 0."""
-
     @staticmethod
     def forward(ctx: Any, mixed: Tensor) -> Tensor:
         total = mixed[..., -1:]
@@ -383,29 +370,8 @@ class _Normalise(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         output, total = ctx.saved_tensors
-        width = output.shape[-1]
-        d_mixed = grad.new_empty(*grad.shape[:-1], width + 1)
-        rows = grad.reshape(-1, width), output.view(-1, width), total.view(-1, 1), d_mixed.view(-1, width + 1)
-        for of_output, out, by, of_mixed in zip(*(x.split(_rows(grad, width)) for x in rows), strict=True):
-            torch.div(of_output, by, out=of_mixed[:, :-1])
-            of_mixed[:, -1:] = -(of_mixed[:, :-1] * out).sum(-1, keepdim=True)
-        return d_mixed
-
-
-def _rows(x: Tensor, width: int) -> int:
-    """Rows handled at once: on a CPU as many as stay in its cache, or each operation would read main memory anew."""
-    return max(1, LINEAR_PIECE // width) if x.device.type == "cpu" else max(1, x.numel())
-
-
-def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    size = _rows(tensors[0], 1)
-    yield from zip(*(x.view(-1).split(size) for x in tensors), strict=True)
-
-
-def _normalised(mixed: Tensor) -> Tensor:
-    """Weighted sums of [v, 1], (…, dv + 1), as weighted means (…, dv); 0 where the weights add up to 0."""
-    output: Tensor = _Normalise.apply(mixed)  # type: ignore[no-untyped-call]
-    return output
+        d_values = grad / total
+        return torch.cat([d_values, -(d_values * output).sum(-1, keepdim=True)], -1)
 
 
 def _with_one(v: Tensor) -> Tensor:

@@ -212,32 +212,6 @@ _LEAST = 512  # and so many times t
 _WIDER = 2  # blocks that are looked into, for each sentence that is kept
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceBlocks:
-    """The sentences of documents in blocks of m neighbours, m by the length of each document."""
-
-    layout: DocumentLayout  # the blocks as sentences
-    keys: Tensor  # (B, h, 2·d_k), the largest and the smallest of each feature, by which blocks are compared
-    first: Tensor  # (B,) the sentences at the ends of each block
-    last: Tensor
-    hidden: Tensor | None  # (B, m) bool, which members are not there, or without a word; None: there is no such
-    columns: Tensor  # (h·B·d_k, m), the members' keys feature by feature
-
-    @classmethod
-    def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
-        """Blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences are left out."""
-        key = (SentenceBlocks, layout.document_sentences)
-        coarse, first, last, hidden, complete = layout.sentences.derive(key, lambda: _blocks(layout))
-        members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
-        members = torch.minimum(members, last[:, None])
-        k = sentence_k.nan_to_num(0, 0, 0).index_select(0, members.flatten()).unflatten(0, members.shape)
-        k = k.masked_fill(hidden[..., None, None], 0)  # (B, m, h, d)
-        no_key = hidden[..., None, None] & ~hidden.all(1)[:, None, None, None]
-        largest, smallest = k.masked_fill(no_key, -torch.inf).amax(1), k.masked_fill(no_key, torch.inf).amin(1)
-        columns = k.permute(2, 0, 3, 1).reshape(-1, hidden.shape[1])
-        return cls(coarse, torch.cat([largest, smallest], -1), first, last, None if complete else hidden, columns)
-
-
 def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
     """The blocks as a layout; first and last sentences (B,); (B, m) bool, True for hidden members; none is hidden?"""
     lengths, starts = layout.document_sentences.lengths, layout.document_sentences.host
@@ -280,29 +254,36 @@ def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sel
 
 
 def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
-    blocks = SentenceBlocks.of(keys.sentences, keys.layout)
-    coarse = Keys(keys.words, keys.values, blocks.keys, blocks.layout)
+    derived = (_blocks, keys.layout.document_sentences)
+    coarse, first, last, hidden, complete = keys.layout.sentences.derive(derived, lambda: _blocks(keys.layout))
+    members = torch.minimum(first[:, None] + torch.arange(hidden.shape[1], device=first.device), last[:, None])
+    k = keys.sentences.nan_to_num(0, 0, 0).index_select(0, members.flatten()).unflatten(0, members.shape)
+    k = k.masked_fill(hidden[..., None, None], 0)  # (B, m, h, d)
+    no_key = hidden[..., None, None] & ~hidden.all(1)[:, None, None, None]
+    largest, smallest = k.masked_fill(no_key, -torch.inf).amax(1), k.masked_fill(no_key, torch.inf).amin(1)
     # times a block's key Σ_i max(q_i·largest_i, q_i·smallest_i): a bound of q's products with the sentences' keys
     bounds = torch.cat([queries.sentences.clamp(min=0), queries.sentences.clamp(max=0)], -1)
-    best = top_sentences(replace(queries, sentences=bounds), coarse, SelectionPolicy(_WIDER * t))
+    block_keys = Keys(keys.words, keys.values, torch.cat([largest, smallest], -1), coarse)
+    best = top_sentences(replace(queries, sentences=bounds), block_keys, SelectionPolicy(_WIDER * t))
+
+    columns = k.permute(2, 0, 3, 1).reshape(-1, hidden.shape[1])  # (h·B·d, m), the members' keys feature by feature
     heads, width = queries.sentences.shape[1:]
     q = (queries.sentences / math.sqrt(width)).transpose(0, 1).flatten(0, 1)  # (h·Tq, d)
-    head = torch.arange(heads, device=q.device)[:, None, None] * len(blocks.keys)
+    head = torch.arange(heads, device=q.device)[:, None, None] * len(first)
     block, rows = best.sentences.flatten(0, 1), (best.sentences + head).flatten(0, 1)  # (h·Tq, 2t)
-    size = blocks.columns.shape[1]
     missing = (best.relevance == -torch.inf).flatten(0, 1)
     selection = Selection.empty(queries.sentences, t)
     sentences, relevance = selection.sentences.flatten(0, 1), selection.relevance.flatten(0, 1)  # views
     step = max(1, _at_once(q.device, BLOCK_PRODUCTS) // (rows.shape[1] * width))
     for start in range(0, len(q), step):
         part = slice(start, start + step)
-        scores = _scores(q[part], blocks.columns, rows[part])  # (step, 2t, m)
-        if blocks.hidden is not None:
-            scores.masked_fill_(blocks.hidden[block[part]], -torch.inf)
+        scores = _scores(q[part], columns, rows[part])  # (step, 2t, m)
+        if not complete:
+            scores.masked_fill_(hidden[block[part]], -torch.inf)
         scores = scores.masked_fill_(missing[part, :, None], -torch.inf).flatten(1)
         relevance[part], position = scores.topk(t)
-        chosen = block[part].gather(1, position // size)
-        sentences[part] = torch.minimum(blocks.first[chosen] + position % size, blocks.last[chosen])
+        chosen = block[part].gather(1, position // hidden.shape[1])
+        sentences[part] = torch.minimum(first[chosen] + position % hidden.shape[1], last[chosen])
     return selection
 
 
@@ -344,12 +325,11 @@ def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
             rows = slice(start, min(start + step, tokens.stop))
             scores = torch.baddbmm(hidden, q[:, rows], upper.mT)  # (h, rows, 2·pairs)
             document = queries.layout.document_of_token[rows] - documents.start
-            descent = _Descent(q[:, rows], node_k, scores.unflatten(2, (-1, 2)), levels, document)
-            values, leaves = descent.down(t)
+            values, leaves = _down(q[:, rows], node_k, scores, levels, document, t)
             if by_node:
-                total = _dots(q[:, rows], keys.cumulative, descent.nodes(0, leaves))
+                total = _dots(q[:, rows], keys.cumulative, leaves + levels.node[0, document])
                 values = total.masked_fill_(values == -torch.inf, -torch.inf)
-            sentences = descent.sentences(leaves).clamp_(max=keys.layout.num_sentences - 1)
+            sentences = (leaves + levels.first_sentence[document]).clamp_(max=keys.layout.num_sentences - 1)
             selection.sentences[:, rows, : len(values)] = sentences.permute(1, 2, 0)
             selection.relevance[:, rows, : len(values)] = values.permute(1, 2, 0)
     return selection
@@ -414,55 +394,40 @@ def _levels_of(index: TreeIndex, documents: range, key_layout: DocumentLayout, t
     return _Levels(*levels, first, low, int(widest[0]))
 
 
-class _Descent:
-    """Queries (h, R, d_k) of documents (R,) of a run, the relevances of the upper pairs (h, R, pairs, 2), all keys."""
+def _down(
+    q: Tensor, keys: Tensor, upper_scores: Tensor, levels: _Levels, document: Tensor, t: int
+) -> tuple[Tensor, Tensor]:
+    """(≤ t, h, R) scores of the leaves that stay, best first, and their places; -inf and any leaf where none stays.
 
-    def __init__(self, queries: Tensor, keys: Tensor, scores: Tensor, levels: _Levels, document: Tensor) -> None:
-        self.queries, self.keys, self.levels = queries, keys, levels
-        self.table = torch.view_as_complex(scores.flatten(0, 2))  # both numbers of a pair at once
-        self.size, self.node = levels.size[:, document], levels.node[:, document]  # (levels, R)
-        heads, rows, pairs = scores.shape[:3]
-        first_pair = torch.arange(heads * rows, device=document.device).view(heads, rows) * pairs
-        self.pair = levels.pair[:, None, document] + first_pair  # (levels, h, R), in the table
-        self.first_sentence = levels.first_sentence[document]
-
-    def down(self, t: int) -> tuple[Tensor, Tensor]:
-        """(≤ t, h, R) scores of the leaves that stay, and their places; a place beyond the last where none stays."""
-        shape, stay = self.queries.shape[:2], min(t, self.levels.widest)
-        width = 1 << (stay - 1).bit_length()
-        places, pairs = torch.arange(width, device=self.queries.device).view(-1, 1, 1), (self.size + 1) // 2
-        for level in range(self.levels.first, -1, -1):
-            places = torch.minimum(places, pairs[level]).expand(-1, *shape)  # the pair after the last is hidden
-            scores = self._scores(level, places)
-            if level == 0:
-                values, places = ranked_children(scores, places.flatten(1), stay)
-            else:
-                places = best_children(scores, places.flatten(1), stay)
-                if stay < width:
-                    places = functional.pad(places, (0, 0, 0, width - stay), value=self.levels.widest)
-            places = places.view(-1, *shape)
-        return values.view(-1, *shape), places
-
-    def nodes(self, level: int, places: Tensor) -> Tensor:
-        """The node at each place; for a place beyond the last, one of the same document."""
-        return torch.minimum(places, (self.size[level] - 1).clamp_(min=0)) + self.node[level]
-
-    def sentences(self, leaves: Tensor) -> Tensor:
-        """The sentence of each leaf; for a place beyond the last, any near it."""
-        return torch.minimum(leaves, (self.size[0] - 1).clamp_(min=0)) + self.first_sentence
-
-    def _scores(self, level: int, parents: Tensor) -> Tensor:
-        """(T, h·R, 2): relevance of the children of places (T, h, R), -inf where there is none or it has no word."""
-        if level >= self.levels.low:
-            pairs = self.table.index_select(0, (parents + self.pair[level]).flatten())
-            return torch.view_as_real(pairs).view(len(parents), -1, 2)
-        children = torch.stack([2 * parents, 2 * parents + 1], 1)  # (T, 2, h, R)
-        nodes = self.nodes(level, children)
-        scores = _dots(self.queries, self.keys, nodes.flatten(0, 1)).view_as(children)
-        hidden = children >= self.size[level]
-        if self.levels.filled is not None:
-            hidden |= ~self.levels.filled[nodes]
-        return scores.masked_fill_(hidden, -torch.inf).flatten(2).mT.contiguous()
+    q (h, R, d_k) of documents (R,) of a run, keys (N, h, d_k), the relevances of the upper nodes (h, R, 2·pairs).
+    """
+    heads, rows, nodes = upper_scores.shape
+    pairs = torch.view_as_complex(upper_scores.view(-1, 2))  # both numbers of a pair at once
+    first_pair = torch.arange(heads * rows, device=q.device).view(heads, rows) * (nodes // 2)
+    size, last = levels.size[:, document], (levels.size[:, document] - 1).clamp_(min=0)  # (levels, R)
+    stay = min(t, levels.widest)
+    width = 1 << (stay - 1).bit_length()
+    places = torch.arange(width, device=q.device).view(-1, 1, 1)
+    for level in range(levels.first, -1, -1):
+        places = torch.minimum(places, (size[level] + 1) // 2).expand(-1, heads, rows)  # beyond the last: a hidden pair
+        parents = places.flatten(1)
+        if level >= levels.low:
+            pair = (places + (levels.pair[level, document] + first_pair)).flatten()
+            scores = torch.view_as_real(pairs.index_select(0, pair)).view(width, -1, 2)
+        else:
+            children = torch.stack([2 * places, 2 * places + 1], 1)  # (width, 2, h, R)
+            node = torch.minimum(children, last[level]) + levels.node[level, document]
+            hidden = children >= size[level]
+            if levels.filled is not None:
+                hidden |= ~levels.filled[node]
+            scores = _dots(q, keys, node.flatten(0, 1)).view_as(children).masked_fill(hidden, -torch.inf)
+            scores = scores.flatten(2).mT.contiguous()
+        if level:
+            places = best_children(scores, parents, stay).view(-1, heads, rows)
+            if stay < width:
+                places = functional.pad(places, (0, 0, 0, 0, 0, width - stay), value=levels.widest)
+    values, places = ranked_children(scores, parents, stay)
+    return values.view(-1, heads, rows), torch.minimum(places.view(-1, heads, rows), last[0])
 
 
 def _dots(queries: Tensor, keys: Tensor, nodes: Tensor) -> Tensor:

@@ -112,15 +112,6 @@ def test_with_the_own_sentence_the_key_of_an_empty_one_may_hold_anything(over_tr
         assert_same([rows], [found[0][0]])
 
 
-def test_lists_of_words_are_read_as_the_equation_says() -> None:
-    layout = DocumentLayout.from_lengths([[3, 0, 2, 4], [2, 2]])
-    x = random_inputs(layout, layout, layout.num_sentences, 0)
-    queries, keys, policy = Queries(x.q, x.sentence_q, layout), keys_of(x, layout, None), SelectionPolicy(2)
-    with torch.no_grad():
-        dense, listed = (selective_attention(queries, keys, policy, listed=listed) for listed in (False, True))
-    assert_same([listed], [dense])
-
-
 @pytest.mark.parametrize("top_t", [0, -1])
 def test_to_keep_no_sentence_is_refused_everywhere(top_t: int) -> None:
     layout = DocumentLayout.from_lengths([[2, 3]])
