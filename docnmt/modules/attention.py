@@ -17,34 +17,11 @@ from docnmt.functional.decoding import PackedKeys, Shelf, TokenTable
 from docnmt.functional.linear import LinearMemory, LinearState, packed_linear_attention
 from docnmt.functional.packed import packed_attention
 from docnmt.layout import Spans
-from docnmt.modules.layers import (
-    CacheT,
-    OfMemories,
-    Reads,
-    RememberedT,
-    Slots,
-    Step,
-    Sublayer,
-    attended,
-)
+from docnmt.modules.layers import CacheT, Heads, OfMemories, Reads, RememberedT, Slots, Step, Sublayer, attended
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
 
 
-class _Heads(Sublayer[RememberedT, CacheT]):
-    """Attention by h heads; heads × d_head need not be d_model."""
-
-    output: nn.Linear
-
-    def __init__(self, d_model: int, heads: int, d_head: int) -> None:
-        super().__init__()
-        self.heads, self.d_head = heads, d_head
-
-    def _join(self, mixed: Tensor) -> Tensor:
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
-
-
-class _SelfAttention(_Heads[None, CacheT]):
+class _SelfAttention(Sublayer[None, CacheT], Heads):
     """Attention inside each span; `causal`: a token sees itself and the tokens before it."""
 
     causal: bool
@@ -52,10 +29,6 @@ class _SelfAttention(_Heads[None, CacheT]):
     def _add_projections(self, d_model: int) -> None:
         self.qkv = nn.Linear(d_model, 3 * self.heads * self.d_head)
         self.output = nn.Linear(self.heads * self.d_head, d_model)
-
-    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v = self.qkv(x).view(x.shape[0], 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
-        return q, k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         return self.within(x, reads.layout.sentences)
@@ -65,23 +38,13 @@ class _SelfAttention(_Heads[None, CacheT]):
         """Attention inside each of these spans: x (T, d) → (T, d)."""
 
 
-class _CrossAttention(_Heads[RememberedT, CacheT]):
+class _CrossAttention(Sublayer[RememberedT, CacheT], Heads):
     """Attention of each target sentence to the source sentence of the same number."""
 
     def _add_projections(self, d_model: int) -> None:
-        heads, d_head = self.heads, self.d_head
-        self.query = nn.Linear(d_model, heads * d_head)
-        self.key_value = nn.Linear(d_model, 2 * heads * d_head)
-        self.output = nn.Linear(heads * d_head, d_model)
-
-    def _queries(self, x: Tensor) -> Tensor:
-        queries: Tensor = self.query(x).view(x.shape[0], self.heads, self.d_head)  # (T, h, d_h)
-        return queries
-
-    def _project(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Encoder states (Tk, d) → keys and values (Tk, h, d_h)."""
-        k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)
-        return k, v
+        self.query = nn.Linear(d_model, self.heads * self.d_head)
+        self.key_value = nn.Linear(d_model, 2 * self.heads * self.d_head)
+        self.output = nn.Linear(self.heads * self.d_head, d_model)
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         source, source_layout = reads.of_source
@@ -136,36 +99,35 @@ class SelfAttention(_SelfAttention[KeyValueCache]):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
-        super().__init__(d_model, heads, d_head)
+        super().__init__(heads, d_head)
         self._add_projections(d_model)
         self.causal, self.position = causal, position
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
-        q, k, v = self._project(x)
+        q, k, v = self.split(self.qkv(x), 3)
         scores = None
         if self.position is not None:
             places = spans.derive("places", lambda: _places(spans))
             q, k = self.position.rotate(q, k, places, places)
             scores = self.position.distance_scores(q, spans.max_length)
-        return self._join(packed_attention(q, k, v, spans, spans, causal=self.causal, distance_scores=scores))
+        return self.join(packed_attention(q, k, v, spans, spans, causal=self.causal, distance_scores=scores))
 
     def begin(self, remembered: None, slots: Slots) -> KeyValueCache:
         return KeyValueCache.empty(self.heads, self.d_head, slots.like)
 
     def step(self, x: Tensor, cache: KeyValueCache, at: Step) -> Tensor:
-        q, k, v = self._project(x)
-        if self.position is not None:
-            q, k = self.position.rotate(q, k, at.lengths, at.lengths)
-        cache.put(k, v, at.table)
+        q, k, v = self.split(self.qkv(x), 3)
         added = None
         if self.position is not None:
+            q, k = self.position.rotate(q, k, at.lengths, at.lengths)
             distances = at.table.distances()  # (R, L)
             scores = self.position.distance_scores(q, distances.shape[1])  # (…, h, 2r + 1)
             if scores is not None:
                 radius = scores.shape[-1] // 2
                 columns = radius + distances.clamp(-radius, radius)[:, None].expand(-1, self.heads, -1)
                 added = scores.expand(len(q), *scores.shape[-2:]).gather(2, columns)  # (R, h, L)
-        return self._join(at.table.attend(q, cache.keys, cache.values, added))
+        cache.put(k, v, at.table)
+        return self.join(at.table.attend(q, cache.keys, cache.values, added))
 
 
 def _places(spans: Spans) -> Tensor:
@@ -178,12 +140,12 @@ class CrossAttention(_CrossAttention[PackedKeys, Shelf]):
     """Multi-head attention of each target sentence to the source sentence of the same number."""
 
     def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
-        super().__init__(d_model, heads, d_head)
+        super().__init__(heads, d_head)
         self._add_projections(d_model)
 
     def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
-        q, (k, v) = self._queries(x), self._project(source)
-        return self._join(attended(self, lambda values: packed_attention(q, k, values, target_spans, source_spans), v))
+        q, (k, v) = self.as_heads(self.query(x)), self.split(self.key_value(source), 2)
+        return self.join(attended(self, lambda values: packed_attention(q, k, values, target_spans, source_spans), v))
 
     def remember(self, reads: Reads) -> PackedKeys:
         source, source_layout = reads.of_source
@@ -191,14 +153,14 @@ class CrossAttention(_CrossAttention[PackedKeys, Shelf]):
 
     def keys_of(self, source: Tensor, spans: Spans) -> PackedKeys:
         """Encoder states (Tk, d) as the keys and values of these spans."""
-        k, v = self._project(source)
+        k, v = self.split(self.key_value(source), 2)
         return PackedKeys(k.contiguous(), v.contiguous(), spans)
 
     def begin(self, remembered: PackedKeys, slots: Slots) -> Shelf:
         return remembered.of(slots.sentences)
 
     def step(self, x: Tensor, cache: Shelf, at: Step) -> Tensor:
-        return self._join(cache.attend(self._queries(x), at.plans))
+        return self.join(cache.attend(self.as_heads(self.query(x)), at.plans))
 
 
 # Linear attention (Favier and Dal'Maz Silva, "Scaleformer", equations 9 to 11): its caches do not grow with the text.
@@ -223,20 +185,21 @@ class LinearSelfAttention(_SelfAttention[LinearState]):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
-        super().__init__(d_model, heads, d_head)
+        super().__init__(heads, d_head)
         self.causal, self.position = causal, _relative(position)
         self._add_projections(d_model)  # behind the position's, which is the first of the parameters
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
-        distances = _embeddings(self.position)
-        return self._join(packed_linear_attention(*self._project(x), spans, spans, distances, causal=self.causal))
+        (q, k, v), distances = self.split(self.qkv(x), 3), _embeddings(self.position)
+        return self.join(packed_linear_attention(q, k, v, spans, spans, distances, causal=self.causal))
 
     def begin(self, remembered: None, slots: Slots) -> LinearState:
         horizon = 0 if self.position is None else len(self.position.weight) // 2
         return LinearState.empty(slots.rows, self.heads, self.d_head, self.d_head, horizon, like=slots.like)
 
     def step(self, x: Tensor, cache: LinearState, at: Step) -> Tensor:
-        return self._join(cache.step(*self._project(x), _embeddings(self.position)))
+        q, k, v = self.split(self.qkv(x), 3)
+        return self.join(cache.step(q, k, v, _embeddings(self.position)))
 
 
 class LinearCrossAttention(_CrossAttention[LinearMemory, OfMemories[LinearMemory]]):
@@ -246,25 +209,26 @@ class LinearCrossAttention(_CrossAttention[LinearMemory, OfMemories[LinearMemory
     position: RelativeKeys | None
 
     def __init__(self, *, d_model: int, heads: int, d_head: int, position: AttentionPosition | None = None) -> None:
-        super().__init__(d_model, heads, d_head)
+        super().__init__(heads, d_head)
         self.position = _relative(position)
         self._add_projections(d_model)
 
     def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
-        q, (k, v), distances = self._queries(x), self._project(source), _embeddings(self.position)
-        spans = target_spans, source_spans
-        return self._join(attended(self, lambda values: packed_linear_attention(q, k, values, *spans, distances), v))
+        q, (k, v) = self.as_heads(self.query(x)), self.split(self.key_value(source), 2)
+        spans, distances = (target_spans, source_spans), _embeddings(self.position)
+        return self.join(attended(self, lambda values: packed_linear_attention(q, k, values, *spans, distances), v))
 
     def remember(self, reads: Reads) -> LinearMemory:
         source, source_layout = reads.of_source
         horizon = None if self.position is None else len(self.position.weight) // 2
-        return LinearMemory.build(*self._project(source), source_layout.sentences, horizon=horizon)
+        k, v = self.split(self.key_value(source), 2)
+        return LinearMemory.build(k, v, source_layout.sentences, horizon=horizon)
 
     def begin(self, remembered: LinearMemory, slots: Slots) -> OfMemories[LinearMemory]:
         return OfMemories.all_of(remembered, slots.sentences)
 
     def step(self, x: Tensor, cache: OfMemories[LinearMemory], at: Step) -> Tensor:
-        return self._join(cache.read(self._queries(x), [at.sentences, at.lengths], self._read))
+        return self.join(cache.read(self.as_heads(self.query(x)), [at.sentences, at.lengths], self._read))
 
     def _read(self, memory: LinearMemory, q: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
         return memory.step(q, spans, lengths, _embeddings(self.position))

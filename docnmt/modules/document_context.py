@@ -29,6 +29,7 @@ from docnmt.modules.layers import (
     CacheT,
     DocumentPart,
     DocumentStore,
+    Heads,
     OfMemories,
     OwnStart,
     Reads,
@@ -98,23 +99,6 @@ class Source2Token(nn.Module, OwnStart):
         return summaries
 
 
-class _MultiDimSource2Token(nn.Module):
-    """Multi-dimensional source2token (DiSAN): f = W2·ELU(W1 x + b1) + b2, softmax over words feature by feature."""
-
-    def __init__(self, *, d_model: int) -> None:
-        super().__init__()
-        self.inner = nn.Linear(d_model, d_model)
-        self.scores = nn.Linear(d_model, d_model)
-
-    def forward(self, words: Tensor, sentence_offsets: Tensor) -> Tensor:
-        """words (T, d) → summaries (S, d)."""
-        scores = self.scores(F.elu(self.inner(words)))  # (T, d)
-        query = torch.ones(scores.shape[1], 1, dtype=scores.dtype, device=scores.device)
-        # Every feature is a head of width 1 whose key is the score itself.
-        summaries: Tensor = source2token(query, scores[..., None], words[..., None], sentence_offsets)[..., 0]
-        return summaries
-
-
 class MeanMerge(nn.Module):
     """The mean of both children."""
 
@@ -153,16 +137,19 @@ class Source2TokenMerge(PlainSource2TokenMerge):
 
 
 class MultiDimSource2TokenMerge(nn.Module):
-    """Multi-dimensional source2token over the two children, shared by the whole tree."""
+    """Multi-dimensional source2token (DiSAN) over the two children, shared by the whole tree: scores
+    W2·ELU(W1 x + b1) + b2, softmax over words feature by feature."""
 
     def __init__(self, *, d_model: int, heads: int) -> None:
         super().__init__()
-        self.summarise = _MultiDimSource2Token(d_model=d_model)
+        self.summarise = nn.ModuleDict({name: nn.Linear(d_model, d_model) for name in ("inner", "scores")})
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         words = torch.stack([left, right], dim=1).flatten(0, 1)  # (2P, d), sentences of two words
-        merged: Tensor = self.summarise(words, torch.arange(0, len(words) + 1, 2, device=words.device))
-        return merged
+        scores = self.summarise["scores"](F.elu(self.summarise["inner"](words)))  # (2P, d)
+        query = scores.new_ones(scores.shape[1], 1)  # every feature is a head of width 1 whose key is the score itself
+        offsets = torch.arange(0, len(words) + 1, 2, device=words.device)
+        return source2token(query, scores[..., None], words[..., None], offsets)[..., 0]
 
 
 def build_merge(name: str, *, d_model: int, heads: int) -> nn.Module:
@@ -208,7 +195,7 @@ class SummaryEncoder(nn.Module, DocumentPart):
         return DocumentStore(words, layout, summaries, tree)
 
 
-class ContextAttention(nn.Module, OwnStart, ABC):
+class ContextAttention(Heads, OwnStart, ABC):
     """Attention of words to a document; subclasses say what of it is read. `output` is the last projection.
 
     Args:
@@ -217,15 +204,14 @@ class ContextAttention(nn.Module, OwnStart, ABC):
             each other from the start.
     """
 
-    output: nn.Linear
     chooses: ClassVar[bool] = False  # a word's head has a second query, for sentences, which have keys W^Ks
     policy: SelectionPolicy | None = None  # by which sentences are selected; None if all are read
 
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, earlier: bool = False, equal_start: bool = True
     ) -> None:
-        super().__init__()
-        self.heads, self.d_head, self.earlier, self.equal_start = heads, d_head, earlier, equal_start
+        super().__init__(heads, d_head)
+        self.earlier, self.equal_start = earlier, equal_start
         self.query = nn.Linear(d_model, (1 + self.chooses) * heads * d_head)  # heads × d_head need not be d_model
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)
         if self.chooses:
@@ -252,40 +238,27 @@ class ContextAttention(nn.Module, OwnStart, ABC):
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
         """Attend from one query a row to all that its slot has on the shelf, x (R, d) → (R, d)."""
 
-    def _heads(self, projected: Tensor) -> Tensor:
-        """(T, h·d_h) → (T, h, d_h)."""
-        return projected.view(len(projected), self.heads, self.d_head)
-
-    def _pair(self, projected: Tensor) -> tuple[Tensor, Tensor]:
-        """(T, 2·h·d_h) → two of (T, h, d_h)."""
-        first, second = projected.view(len(projected), 2, self.heads, self.d_head).unbind(1)
-        return first, second
-
-    def _join(self, mixed: Tensor) -> Tensor:
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
-
 
 class SummaryAttention(ContextAttention):
     """Multi-head attention whose keys and values are the summaries of the document's sentences (section 2)."""
 
     def forward(self, x: Tensor, store: DocumentStore, layout: DocumentLayout) -> Tensor:
-        k, v = self._pair(self.key_value(store.summaries))  # (S, h, d_h) each
-        q = self._heads(self.query(x))
+        k, v = self.split(self.key_value(store.summaries), 2)  # (S, h, d_h) each
+        q = self.as_heads(self.query(x))
 
         def read(values: Tensor) -> Tensor:
             if self.earlier:
                 return attend_earlier(q, k, values, layout)
             return packed_attention(q, k, values, layout.documents, store.layout.document_sentences)
 
-        return self._join(attended(self, read, v, sentences=True))
+        return self.join(attended(self, read, v, sentences=True))
 
     def packed(self, store: DocumentStore) -> PackedKeys:
-        k, v = self._pair(self.key_value(store.summaries))
+        k, v = self.split(self.key_value(store.summaries), 2)
         return PackedKeys(k.contiguous(), v.contiguous(), store.layout.document_sentences)  # a span is a document
 
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
-        return self._join(shelf.attend(self._heads(self.query(x)), at.plans))
+        return self.join(shelf.attend(self.as_heads(self.query(x)), at.plans))
 
 
 class ConditionalAttention(ContextAttention, _Scheduled):
@@ -325,10 +298,10 @@ class ConditionalAttention(ContextAttention, _Scheduled):
 
     def project(self, store: DocumentStore) -> Keys:
         """Keys and values of the words (T, h, d_h), and relevance keys of sentences or nodes."""
-        k, v = self._pair(self.key_value(store.words))
+        k, v = self.split(self.key_value(store.words), 2)
         if store.tree is None:
-            return Keys(k, v, self._heads(self.relevance_key(store.summaries)), store.layout)
-        relevance, index = self._heads(self.relevance_key(store.tree.nodes)), store.tree.index
+            return Keys(k, v, self.as_heads(self.relevance_key(store.summaries)), store.layout)
+        relevance, index = self.as_heads(self.relevance_key(store.tree.nodes)), store.tree.index
         cumulative = cumulative_keys(in_float32(relevance), index, count_copies=self.count_copies)
         return Keys(k, v, relevance, store.layout, index, cumulative)
 
@@ -336,12 +309,13 @@ class ConditionalAttention(ContextAttention, _Scheduled):
         policy, keys = self.policy, self.project(store)
         if self.training and self.update < self.read_all_updates:
             policy = replace(policy, top_t=max(policy.top_t, keys.layout.document_sentences.max_length))
-        queries = Queries(*self._pair(self.query(x)), layout)
+        q, sentence_q = self.split(self.query(x), 2)
+        queries = Queries(q, sentence_q, layout)
 
         def read(values: Tensor) -> Tensor:
             return selective_attention(queries, replace(keys, values=values), policy)
 
-        return self._join(attended(self, read, keys.values, tree=keys.tree is not None))
+        return self.join(attended(self, read, keys.values, tree=keys.tree is not None))
 
     def packed(self, store: DocumentStore) -> PackedKeys:
         keys = self.project(store)
@@ -349,15 +323,15 @@ class ConditionalAttention(ContextAttention, _Scheduled):
         return PackedKeys(*words, in_float32(keys.relevance).contiguous(), store.layout.document_sentences)
 
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
-        q, sentence_q = self._pair(self.query(x))
+        q, sentence_q = self.split(self.query(x), 2)
         own_sentence = at.sentences[:: max(len(x) // max(len(shelf.slots), 1), 1)]
-        return self._join(shelf.attend_chosen(q, sentence_q, self.policy, at.plans, own_sentence))
+        return self.join(shelf.attend_chosen(q, sentence_q, self.policy, at.plans, own_sentence))
 
     def step_of_tree(self, keys: Keys, x: Tensor, sentence_of_row: Tensor) -> Tensor:
         """The same for keys with a tree; row r translates sentence `sentence_of_row[r]` of theirs."""
-        q, sentence_q = self._pair(self.query(x))
+        q, sentence_q = self.split(self.query(x), 2)
         of_rows = {"document_of_row": keys.layout.document_of_sentence[sentence_of_row], "own": sentence_of_row}
-        return self._join(selective_attention_step(q, sentence_q, keys, self.policy, **of_rows))
+        return self.join(selective_attention_step(q, sentence_q, keys, self.policy, **of_rows))
 
 
 def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> Tensor:

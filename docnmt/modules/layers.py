@@ -200,6 +200,28 @@ class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
         """One new token a row: x (R, d) → (R, d), the same numbers as the full pass gives."""
 
 
+class Heads(nn.Module):
+    """Attention by h heads of width d_h, all of which need not be as wide as the model; `output` joins them."""
+
+    output: nn.Linear
+
+    def __init__(self, heads: int, d_head: int) -> None:
+        super().__init__()
+        self.heads, self.d_head = heads, d_head
+
+    def as_heads(self, projected: Tensor) -> Tensor:
+        """(T, h·d_h) → (T, h, d_h)."""
+        return projected.view(projected.shape[0], self.heads, self.d_head)
+
+    def split(self, projected: Tensor, parts: int) -> tuple[Tensor, ...]:
+        """(T, parts·h·d_h) → `parts` of (T, h, d_h)."""
+        return projected.view(projected.shape[0], parts, self.heads, self.d_head).unbind(1)
+
+    def join(self, mixed: Tensor) -> Tensor:
+        """(T, h, d_h) → (T, d)."""
+        return cast(Tensor, self.output(mixed.flatten(1)))
+
+
 class OwnStart(ABC):
     """A module with its own initialisation of some weights, after `docnmt.core.models.encoder_decoder.initialise`."""
 

@@ -114,7 +114,7 @@ def test_weights_are_those_of_the_equation(arch: str, options: dict[str, Any], t
         keys = module.project(store)
         name = next(name for name, other in network.named_modules() if other is module)
         side, _, layer, block = name.split(".")[:4]
-        q, sentence_q = module._pair(module.query(x))
+        q, sentence_q = module.split(module.query(x), 2)
         ones = F.one_hot(keys.layout.sentence_of_token, len(document)).float()[:, None].expand(-1, module.heads, -1)
         inputs = Inputs(q, keys.words, ones, sentence_q, keys.relevance)
         expected = selective(inputs, layout, keys.layout, module.policy, store.tree).detach().numpy()  # (Tq, h, S)
@@ -148,7 +148,7 @@ def test_cross_attention_is_a_softmax_over_the_source_sentence(tmp_path: Path) -
     hook.remove()
     cross, (x, reads) = network.decoder.layers[1].cross, caught
     with torch.no_grad():
-        q, k = cross.query(x).view(len(x), 2, -1), cross._project(reads.source)[0]
+        q, k = cross.query(x).view(len(x), 2, -1), cross.split(cross.key_value(reads.source), 2)[0]
     rows, keys = (each.sentence_offsets.tolist() for each in (reads.layout, reads.source_layout))
     for sentence, translation in enumerate(found):
         assert translation.explanation is not None
