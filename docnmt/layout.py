@@ -57,7 +57,7 @@ class Spans:
         derived: Derived = self.plans[key]
         return derived
 
-    @property
+    @cached_property
     def num_tokens(self) -> int:
         return int(self.host[-1])
 
@@ -86,7 +86,7 @@ class BoundedSpans(Spans):
     def max_length(self) -> int:
         return self.longest
 
-    @property
+    @cached_property
     def num_tokens(self) -> int:
         return self.rows
 
@@ -154,29 +154,29 @@ class DocumentLayout:
         """The sentence spans of the documents."""
         return Spans(self.document_offsets, copied=self.copied and self.copied[1])
 
-    @property
+    @cached_property
     def num_tokens(self) -> int:
         return self.sentences.num_tokens
 
-    @property
+    @cached_property
     def num_sentences(self) -> int:
         return len(self.sentence_offsets) - 1
 
-    @property
+    @cached_property
     def num_documents(self) -> int:
         return len(self.document_offsets) - 1
 
-    @property
+    @cached_property
     def sentence_of_token(self) -> Tensor:
         """The sentence (T,) of each token, int64."""
         return self.sentences.span_of_token
 
-    @property
+    @cached_property
     def document_of_sentence(self) -> Tensor:
         """The document (S,) of each sentence, int64."""
         return self.document_sentences.span_of_token
 
-    @property
+    @cached_property
     def document_of_token(self) -> Tensor:
         """The document (T,) of each token, int64."""
         return self.documents.span_of_token

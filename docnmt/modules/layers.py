@@ -340,13 +340,20 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d), all tokens of a packed row → (T, d)."""
-        return self._through(x, lambda name, h: self.sublayer(name)(h, reads))
+        parts = cast(dict[str, Sublayer], self._modules)
+        return self._through(x, lambda name, h: cast(Tensor, parts[name](h, reads)))
+
+    def step(self, x: Tensor, caches: Mapping[str, Cache], at: Step) -> Tensor:
+        """One new token a row: x (R, d) → (R, d)."""
+        parts = cast(dict[str, Sublayer], self._modules)
+        return self._through(x, lambda name, h: parts[name].step(h, caches[name], at))
 
     def _through(self, x: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
         """x (T, d) → (T, d); `apply` gives what a sublayer, by its name, makes of its input (T, d)."""
-        residuals = [self.residual(block) for block in self.blocks]
+        parts = cast(dict[str, Residual], self._modules)
         normed: Tensor | None = None  # x by the next block's norm
-        for block, residual, following in zip(self.blocks, residuals, [*residuals[1:], None], strict=True):
+        for block, following in zip(self.blocks, (*self.blocks[1:], None), strict=True):
+            residual = parts[f"{block[0]}_residual"]
             if residual.pre and normed is None:
                 x, normed = residual.add(x, None, residual.norm)
             h = cast(Tensor, normed) if residual.pre else x
@@ -354,7 +361,8 @@ class Layer(nn.Module):
             for name in block[1:]:
                 added = added + apply(name, h)
             if residual.pre:  # x = x + block(norm(x)), which is normed for the next block at once
-                x, normed = residual.add(x, added, following.norm if following is not None and following.pre else None)
+                after = None if following is None else parts[f"{following[0]}_residual"]
+                x, normed = residual.add(x, added, after.norm if after is not None and after.pre else None)
             else:  # x = norm(x + block(x))
                 x, normed = cast(Tensor, residual.add(x, added, residual.norm)[1]), None
         return x
@@ -366,10 +374,6 @@ class Layer(nn.Module):
     def begin(self, remembered: Mapping[str, Any], slots: Slots) -> dict[str, Cache]:
         """For each sublayer the cache of new slots."""
         return {name: self.sublayer(name).begin(remembered[name], slots) for name in self.names}
-
-    def step(self, x: Tensor, caches: Mapping[str, Cache], at: Step) -> Tensor:
-        """One new token a row: x (R, d) → (R, d)."""
-        return self._through(x, lambda name, h: self.sublayer(name).step(h, caches[name], at))
 
 
 def plain_layer(*, attention: Sublayer, feed_forward: FeedForward, residual: Callable[[], Residual]) -> Layer:

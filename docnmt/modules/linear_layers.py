@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.runtime.device import INVARIANT_ROWS, linear_products
+from docnmt.runtime.device import INVARIANT_ROWS
 
 # Linear layers for translating on a CPU: with weights packed once, in float32, bfloat16 or eight-bit integers.
 
@@ -167,14 +167,13 @@ def multiplies_eight_bits() -> bool:
         return False
 
 
-# Linear layers for training on a CPU in float32: their products, forward and backward, by oneDNN.
+# Linear layers for training on a CPU in float32: their products, forward and backward, by oneDNN ("medium" precision),
+# where `tune` has checked that it does not round and so chose it.
 
 
 class TrainedLinear(nn.Linear):
-    """y = x Wᵀ + b. In training oneDNN computes it and its gradients, where `tune` chose that; else as `nn.Linear`.
-
-    Only float32 with gradients: so what is computed without, as in validation, has the bits that it has elsewhere.
-    """
+    """y = x Wᵀ + b. Float32 with gradients oneDNN computes, so that what is computed without, as in validation, has the
+    bits that it has elsewhere."""
 
     def __init__(self, layer: nn.Linear) -> None:
         nn.Module.__init__(self)  # no parameters of its own
@@ -194,14 +193,22 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        with linear_products():
+        before = torch.get_float32_matmul_precision()
+        try:
+            torch.set_float32_matmul_precision("medium")
             return F.linear(x, weight, bias)
+        finally:
+            torch.set_float32_matmul_precision(before)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         needed, rows = ctx.needs_input_grad, grad.reshape(-1, len(weight))  # (R, N)
-        with linear_products():
+        before = torch.get_float32_matmul_precision()
+        try:
+            torch.set_float32_matmul_precision("medium")
             d_x = grad @ weight if needed[0] else None
             d_weight = rows.t() @ x.reshape(-1, weight.shape[1]) if needed[1] else None
+        finally:
+            torch.set_float32_matmul_precision(before)
         return d_x, d_weight, rows.sum(0) if needed[2] else None

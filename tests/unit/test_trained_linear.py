@@ -12,11 +12,10 @@ from docnmt.modules.linear_layers import TrainedLinear
 from docnmt.runtime import device as tuning
 
 
-@pytest.fixture(params=[True, False])
-def _tuned(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_trains_linear", request.param)
-    with tuning.linear_products():
-        if request.param and tuning._product_error() > tuning.FLOAT32_ERROR:
+@pytest.fixture
+def _tuned() -> None:
+    with tuning.products_by("medium"):
+        if tuning._product_error() > tuning.FLOAT32_ERROR:
             pytest.skip("oneDNN rounds to bfloat16 on this processor, and tune does not choose it")
 
 
@@ -52,8 +51,7 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_does() -> None:
     assert torch.equal(layer.bias.grad, torch.full((40,), 3.0))
 
 
-def test_without_gradients_it_has_the_bits_of_the_layer_that_it_replaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_trains_linear", True)
+def test_without_gradients_it_has_the_bits_of_the_layer_that_it_replaces() -> None:
     layer, x = nn.Linear(100, 300), torch.randn(77, 100)
     trained = TrainedLinear(layer)
     assert trained.weight is layer.weight
@@ -63,7 +61,6 @@ def test_without_gradients_it_has_the_bits_of_the_layer_that_it_replaces(monkeyp
 
 
 def test_the_precision_comes_back_after_both_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_trains_linear", True)
     seen: list[str] = []
     linear = torch.nn.functional.linear
     monkeypatch.setattr(
