@@ -469,7 +469,7 @@ def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str
 
 
 def _parts(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:
-    """Return the scores by position and length, as tables and"""
+    """Return the scores by position and length, as tables and charts."""
     divided = list(divisions(systems, bootstrap))
     drawn: list[list[Chart]] = []
     for division in divided:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from xml.parsers import expat
 
 from docnmt.apps.documents.html import Html, Token, escape, tokens
@@ -19,16 +20,8 @@ _PROLOG = re.compile(
     rf"(?:\s*(?><\?.*?\?>|<!--.*?-->|<!DOCTYPE(?=\s)(?>{_INSIDE}|[^\[>\"'<]|\[(?>{_INSIDE}|[^\]\"'<])*+\])*+>))*+",
     re.DOTALL,
 )
-#: A piece of well-formed XML; what does not end goes to the end.
-_PIECE = re.compile(
-    r"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!\[CDATA\[(?P<data>.*?)(?:\]\]>|\Z)|[^<]+"
-    r"|<(?P<close>/?)(?P<tag>[^\s/<>]++)(?>[^<>\"'/]|\"[^\"<]*\"|'[^'<]*'|/(?!>))*+(?P<alone>/?)>",
-    re.DOTALL,
-)
-_REFERENCE = re.compile(r"&(?:#x([0-9A-Fa-f]+)|#(\d+)|(\w+));")
-_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-#: Tags that one piece may have.
-_MOST = 1 << 17
+#: Tags that one piece may have, and the element around it when it is read.
+_MOST, _ROOT = 1 << 17, "<docnmt>"
 _LINES = re.compile(r"((?<!\s)\s*\n\s*)")
 
 
@@ -81,12 +74,12 @@ class _Piece:
     something `other`: `source[begin:end]`.
 
     Attributes:
-        tag: the element's name. texts: what it says, in parts. partner: of a tag, the number of its other one.
+        tag: the element's name. texts: what it says, in parts. partner: of an open tag, the number of its other one.
     """
 
     kind: str
     begin: int
-    end: int
+    end: int = 0
     tag: str = ""
     partner: int = -1
     texts: list[str] = field(default_factory=list)
@@ -163,47 +156,48 @@ class XmlFragment(Spliced):
         return render(place, text, escape)
 
 
-def _pieces(source: str, name: str, fixed: Collection[str]) -> list[_Piece]:
+def _pieces(source: str, name: str, kept: Collection[str]) -> list[_Piece]:
     """XML that expat takes inside of an element, where nothing can be declared, without what stands before it."""
     if source.count("<") + source.count("&") > _MOST:
         raise UserError(f"{name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
     prolog = _PROLOG.match(source)
     before = prolog.end() if prolog else 0
+    content = f"{_ROOT}{source[before:]}</docnmt>".encode()
+    parser = expat.ParserCreate("UTF-8")
+    pieces, waiting = list[_Piece](), list[int]()  # those that begin in `content`; open tags
+
+    def begin(kind: str, tag: str = "") -> None:
+        pieces.append(_Piece(kind, parser.CurrentByteIndex, tag=tag))
+
+    def start(tag: str, attributes: object) -> None:
+        waiting.append(len(pieces))
+        begin("open", tag)
+
+    def end(tag: str) -> None:
+        opened = waiting.pop()
+        if opened == len(pieces) - 1:
+            pieces[opened].kind = "empty"
+        elif tag in kept and waiting:
+            texts = [text for piece in pieces[opened:] for text in piece.texts]
+            pieces[opened:] = [_Piece("fixed", pieces[opened].begin, tag=tag, texts=texts)]
+        else:
+            pieces[opened].partner = len(pieces) - 1  # without the element around all
+            begin("close", tag)
+
+    def text(part: str = "") -> None:
+        if pieces[-1].kind != "text":
+            begin("text")
+        pieces[-1].texts.append(part)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.StartCdataSectionHandler = text, text
+    parser.CommentHandler = parser.ProcessingInstructionHandler = lambda *said: begin("other")
     try:
-        expat.ParserCreate("UTF-8").Parse(f"<docnmt>{source[before:]}</docnmt>".encode(), True)
+        parser.Parse(content, True)
     except expat.ExpatError as error:
         line = error.lineno + source.count("\n", 0, before)
         raise UserError(f"{name}: is not well-formed XML: {expat.ErrorString(error.code)}, line {line}") from error
-    pieces, waiting = list[_Piece](), list[int]()
-    depth = 0  # elements around that are fixed
-    for match in _PIECE.finditer(source, before):
-        begin, end = match.span()
-        if match["tag"] is None and match[0].startswith(("<!--", "<?")):
-            pieces.append(_Piece("other", begin, end))
-        elif match["tag"] is None:
-            if not pieces or pieces[-1].kind != "text":
-                pieces.append(_Piece("text", begin, end))
-            pieces[-1].end = end
-            text = _REFERENCE.sub(_character, match[0]) if match["data"] is None else match["data"]
-            pieces[-1].texts.append(text.replace("\r\n", "\n").replace("\r", "\n"))
-        elif not match["close"]:
-            waiting += [] if match["alone"] else [len(pieces)]
-            depth += not match["alone"] and match["tag"] in fixed
-            pieces.append(_Piece("empty" if match["alone"] else "open", begin, end, match["tag"]))
-        else:
-            opened = waiting.pop()
-            depth -= match["tag"] in fixed
-            if opened == len(pieces) - 1:
-                pieces[-1].kind, pieces[-1].end = "empty", end
-            elif match["tag"] in fixed and not depth:
-                texts = [text for piece in pieces[opened:] for text in piece.texts]
-                pieces[opened:] = [_Piece("fixed", pieces[opened].begin, end, match["tag"], texts=texts)]
-            else:
-                pieces[opened].partner = len(pieces)
-                pieces.append(_Piece("close", begin, end, match["tag"], opened))
-    return pieces
-
-
-def _character(reference: re.Match[str]) -> str:
-    number, decimal, name = reference.groups()
-    return _NAMED[name] if name else chr(int(number, 16) if number else int(decimal))
+    lengths = (len(content[one.begin : other.begin].decode()) for one, other in pairwise(pieces))
+    for piece, (first, last) in zip(pieces, pairwise(accumulate(lengths, initial=before - len(_ROOT))), strict=False):
+        piece.begin, piece.end = first, last
+    return pieces[1:-1]
