@@ -198,6 +198,7 @@ def test_parts_that_stay_and_unknown_text_are_named(
     (folder / "snow.txt").write_text("a 漢 cat.\n", encoding="utf-8")
     assert main(["snow.txt", "x.docx", "-o", "out", "--path", model, "--beam", "1"]) == 0
     told = capsys.readouterr().err
+    assert "out/snow.txt" in told
     assert "word/charts/chart1.xml" in told
     assert "(漢)" in told
 

@@ -120,19 +120,6 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     return loaded
 
 
-def _check_precision(precision: Precision, device: torch.device) -> None:
-    """Check that the device supports the requested precision."""
-    on_cpu = device.type == "cpu"
-    if precision == "fp16" and on_cpu:
-        raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8 or --bf16")
-    if precision == "int8" and not on_cpu:
-        raise UsageError("--int8 is for a CPU (--device cpu); on a GPU give --fp16 or --bf16")
-    if precision == "bf16" and on_cpu and not multiplies_bfloat16():
-        raise UsageError("--bf16: this processor has no bfloat16 products and would be slower; leave --bf16 out")
-    if precision == "int8" and not multiplies_eight_bits():
-        raise UsageError(f"--int8: torch {torch.__version__} has no such products on this processor; leave --int8 out")
-
-
 def _compute_in(path: Path, model: AnyTranslationModel, precision: Precision, device: torch.device) -> None:
     """Make a model compute in a precision; on a CPU pack its weights for products."""
     if not isinstance(model, nn.Module):  # a plug-in's own
@@ -156,7 +143,15 @@ def in_half_precision(path: Path, model: nn.Module, kind: torch.dtype) -> None:
 
 def open_models(paths: Sequence[str | Path], device: torch.device, *, precision: Precision = "float32") -> LoadedModels:
     """Load the models of these checkpoints and folders of checkpoints on a device, to translate."""
-    _check_precision(precision, device)
+    on_cpu = device.type == "cpu"
+    if precision == "fp16" and on_cpu:
+        raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8 or --bf16")
+    if precision == "int8" and not on_cpu:
+        raise UsageError("--int8 is for a CPU (--device cpu); on a GPU give --fp16 or --bf16")
+    if precision == "bf16" and on_cpu and not multiplies_bfloat16():
+        raise UsageError("--bf16: this processor has no bfloat16 products and would be slower; leave --bf16 out")
+    if precision == "int8" and not multiplies_eight_bits():
+        raise UsageError(f"--int8: torch {torch.__version__} has no such products on this processor; leave --int8 out")
     files = tuple(find_checkpoint(path) for path in paths)
     models, tasks, records = list[AnyTranslationModel](), list[TranslationTask](), list[ModelRecord]()
     for path in files:
@@ -167,7 +162,15 @@ def open_models(paths: Sequence[str | Path], device: torch.device, *, precision:
         models.append(loaded.model)
         records.append(loaded.record)
         tasks.append(loaded.task)
-        _check_same(files[0], tasks[0], path, loaded.task)
+        ours, theirs = vocabularies(tasks[0]), vocabularies(loaded.task)
+        if ours != theirs:
+            raise UserError(
+                f"{files[0]} and {path} have different vocabularies ({ours[0]}, {theirs[0]}) and cannot translate "
+                "together; train both on the data of one docnmt-preprocess, or with --srcdict"
+            )
+        if tasks[0].languages != loaded.task.languages:
+            one, other = _direction(tasks[0]), _direction(loaded.task)
+            raise UserError(f"{files[0]} translates {one} and {path} {other}: not together")
         _compute_in(path, loaded.model, precision, device)
     readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
     for n in readers:  # the task determines where documents are cut
@@ -194,18 +197,6 @@ def vocabularies(task: TranslationTask) -> tuple[str, str]:
     sides = (task.source_tokenizer, task.target_tokenizer)
     source, target = (hashlib.sha256(tokenizer.to_bytes()).hexdigest()[:12] for tokenizer in sides)
     return source, target
-
-
-def _check_same(first_path: Path, first: TranslationTask, path: Path, task: TranslationTask) -> None:
-    """Check that two models have one vocabulary and one direction."""
-    ours, theirs = vocabularies(first), vocabularies(task)
-    if ours != theirs:
-        raise UserError(
-            f"{first_path} and {path} have different vocabularies ({ours[0]}, {theirs[0]}) and cannot translate "
-            "together; train both on the data of one docnmt-preprocess, or with --srcdict"
-        )
-    if first.languages != task.languages:
-        raise UserError(f"{first_path} translates {_direction(first)} and {path} {_direction(task)}: not together")
 
 
 def _direction(task: TranslationTask) -> str:

@@ -250,7 +250,11 @@ def translate_files(
             pages.append([])
             model = replace(model, page=pages[-1])
         document = _document(source, task)
-        _tell_left(document, source)
+        if lines := ", ".join(str(place) for place in document.left if isinstance(place, int)):
+            why = "stays as it is: its markup cannot be told from its text"
+            print(f"note: {source}: what begins in line {lines} {why}", file=sys.stderr)
+        if parts := "; ".join(place for place in document.left if isinstance(place, str)):
+            print(f"note: {source}: stays as it is: {parts}", file=sys.stderr)
         changing = [text for text in map(changing_text, document.segments) if text]
         unknown.add(ParallelCorpus.from_lines([changing], task.source_tokenizer))
         split, split_target = (splitter(config.splitter, language) for language in task.languages)
@@ -267,19 +271,11 @@ def translate_files(
         else:
             with replacing(target) as temporary:
                 temporary.write_bytes(content)
+            print(f"{target}: written, the translation of {source}", file=sys.stderr)
     unknown.warn()
     model.limited.note()
     if config.explain is not None:
         write_explained(config.explain, translating.loaded, pages)
-
-
-def _tell_left(document: DocumentFile, path: Path) -> None:
-    """Print the places of a document that are left untranslated."""
-    if lines := ", ".join(str(place) for place in document.left if isinstance(place, int)):
-        why = "stays as it is: its markup cannot be told from its text"
-        print(f"note: {path}: what begins in line {lines} {why}", file=sys.stderr)
-    if parts := "; ".join(place for place in document.left if isinstance(place, str)):
-        print(f"note: {path}: stays as it is: {parts}", file=sys.stderr)
 
 
 def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
@@ -378,7 +374,8 @@ def translate_stream(
     with stream_progress(out) as progress:
         stream = _Stream(translating, config, out, progress)
         if config.input_format == "text" or config.given is not None or config.prefix is not None:
-            content = _content(source)
+            with reading(STDIN):
+                content = b"".join(_plain(iter([source.read()])))
             running = config.input_format == "text"
             given, prefixes = (
                 None if path is None else beside(content, Path(path), marks=not running, option=option)
@@ -479,12 +476,6 @@ def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> 
     if config.input_format == "lines":
         return of_documents(lines, split)
     return of_table(lines, config.input_format, parse_columns(config.columns)[0], task.source_lang, split)
-
-
-def _content(source: BinaryIO) -> bytes:
-    """Read all of a stream."""
-    with reading(STDIN):
-        return b"".join(_plain(iter([source.read()])))
 
 
 def _plain(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:

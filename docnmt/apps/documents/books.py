@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from docnmt.apps.documents.html import Html
-from docnmt.apps.documents.packages import Office, Related, within
+from docnmt.apps.documents.packages import Package, within
 from docnmt.apps.documents.segments import Sections, Segment, Translated, reading, renamed, turned
 from docnmt.apps.documents.xml import Element, Role, Unit, XmlFile, expect_texts, local, shown_in, unit_in, written
 from docnmt.runtime.system import UserError
@@ -27,7 +27,7 @@ class _Page(Html):
     latin = "latin-1"  # as in XML
 
 
-class Epub(Related):
+class Epub(Package):
     """A book whose pages are XHTML, each read as HTML is.
 
     Translated: the title, then the pages in the order of the book as `.html`, then its tables of contents
@@ -36,6 +36,7 @@ class Epub(Related):
 
     def _units(self) -> Iterator[Unit]:
         self._load()
+        self._count_all()
         if _ENCRYPTION in self._contents:
             for method in self._root(_ENCRYPTION).iter("{*}EncryptionMethod"):
                 if method.get("Algorithm") not in _FONTS:
@@ -166,7 +167,7 @@ _SILENT = (
 )  # fmt: skip
 
 
-class Odt(Office):
+class Odt(Package):
     """A text of OpenDocument.
 
     Translated: paragraphs and headings, also in headers, footers, notes, frames; alternative texts; the notes of slides

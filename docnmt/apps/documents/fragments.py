@@ -191,7 +191,8 @@ def _pieces(source: str, name: str, kept: Collection[str]) -> list[_Piece]:
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler, parser.StartCdataSectionHandler = text, text
-    parser.CommentHandler = parser.ProcessingInstructionHandler = lambda *said: begin("other")
+    parser.CommentHandler = lambda comment: begin("other")
+    parser.ProcessingInstructionHandler = lambda target, instruction: begin("other")
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:

@@ -7,7 +7,6 @@ import lzma
 import posixpath
 import zipfile
 import zlib
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -22,8 +21,19 @@ MAX_BYTES, _MOST_PARTS = 256 << 20, 10_000
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
+class _Relation(NamedTuple):
+    """A reference from a part to another one: its `id`, its `kind` (`slide`, `chart` …) and the part's name."""
+
+    id: str
+    kind: str
+    target: str
+
+
 class Package(Tree):
-    """A document that is a ZIP file whose parts with text are trees; what is not translated is copied as it is."""
+    """A document that is a ZIP file whose parts with text are trees; what is not translated is copied as it is.
+
+    Its parts are read one by one, unless a kind finds them from its main part by the relations between them.
+    """
 
     def _opened(self) -> zipfile.ZipFile:
         try:
@@ -85,10 +95,6 @@ class Package(Tree):
     def _saved(self, parts: set[str]) -> bytes:
         return self._copied({part: written(self._roots[part], self._contents[part]) for part in parts})
 
-
-class Office(Package):
-    """A package whose parts with text are read one by one: DOCX and ODT."""
-
     def _units(self) -> Iterator[Unit]:
         self._load()
         parts = list(self._parts(list(self._contents)))
@@ -99,50 +105,16 @@ class Office(Package):
         if not parts:
             raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
 
-    @abstractmethod
     def _parts(self, names: Iterable[str]) -> Iterable[str]:
         """Which of these parts have text, in reading order."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _part(self, root: Element, part: str) -> Iterator[Unit]:
         """The segments of a part."""
+        raise NotImplementedError
 
-
-# What Office Open XML says in attributes and readers see or hear: alternative texts, WordArt, watermarks.
-
-#: Elements, and their attributes: pictures and shapes; in VML, which is older, alternative texts and text along a path.
-_SEEN = {
-    "docPr": ("title", "descr"),
-    "cNvPr": ("title", "descr"),
-    "textpath": ("string",),
-    **dict.fromkeys(("shape", "rect", "oval", "roundrect", "line", "polyline", "group"), ("alt",)),
-}
-
-
-def picture_texts(element: Element, part: str, units: tuple[str, str]) -> Iterator[Unit]:
-    """The texts in the attributes of one element, if it is a picture or the like."""
-    for name in _SEEN.get(local(element), ()):
-        inline: Inline[str] = Inline()
-        inline.text(element.get(name, ""))
-        yield Unit(inline.segment(units=units), lambda text, name=name: element.set(name, text.text), part)  # type: ignore[misc]
-
-
-# Packages whose parts refer to each other, as those of Office Open XML do.
-
-
-class _Relation(NamedTuple):
-    """A reference from a part to another one: its `id`, its `kind` (`slide`, `chart` …) and the part's name."""
-
-    id: str
-    kind: str
-    target: str
-
-
-class Related(Package):
-    """A package whose parts are found from its main part."""
-
-    def _load(self) -> None:
-        super()._load()
+    def _count_all(self) -> None:
+        """Refuses too many elements in all parts together, of which relations may name any."""
         texts = (content for name, content in self._contents.items() if name.endswith((".xml", ".rels")))
         count_elements(texts, self.name)
 
@@ -170,3 +142,22 @@ class Related(Package):
 def within(folder: str, target: str) -> str:
     """The name of a part that another one in this folder refers to."""
     return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+
+
+# What Office Open XML says in attributes and readers see or hear: alternative texts, WordArt, watermarks.
+
+#: Elements, and their attributes: pictures and shapes; in VML, which is older, alternative texts and text along a path.
+_SEEN = {
+    "docPr": ("title", "descr"),
+    "cNvPr": ("title", "descr"),
+    "textpath": ("string",),
+    **dict.fromkeys(("shape", "rect", "oval", "roundrect", "line", "polyline", "group"), ("alt",)),
+}
+
+
+def picture_texts(element: Element, part: str, units: tuple[str, str]) -> Iterator[Unit]:
+    """The texts in the attributes of one element, if it is a picture or the like."""
+    for name in _SEEN.get(local(element), ()):
+        inline: Inline[str] = Inline()
+        inline.text(element.get(name, ""))
+        yield Unit(inline.segment(units=units), lambda text, name=name: element.set(name, text.text), part)  # type: ignore[misc]

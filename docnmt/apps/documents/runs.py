@@ -18,10 +18,7 @@ from lxml import etree
 
 from docnmt.apps.documents.segments import (
     MOST_MARKS,
-    CloseMark,
-    FixedMark,
     Inline,
-    OpenMark,
     TooLong,
     Translated,
     pieces,
@@ -215,12 +212,12 @@ class Runs:
             step = payload.step
             if payload.space:
                 self._write(parents[-1], payload.space, looks[-1])
-            elif isinstance(piece, FixedMark):
+            elif piece.kind == "fixed":
                 assert step is not None
                 self._stand(
                     parents[-1], step.elements if step.run is None else [run_like(step.run, step.look, step.elements)]
                 )
-            elif isinstance(piece, OpenMark):
+            elif piece.kind == "open":
                 looks.append(payload.look if step is None else looks[-1])
                 if step is not None:
                     self._stand(parents[-1], step.elements)
@@ -228,7 +225,7 @@ class Runs:
                     empty(step.inner)
                     parents[-1].append(step.shell)
                     parents.append(step.inner)
-            elif isinstance(piece, CloseMark):
+            else:
                 looks.pop()
                 if step is not None and step.shell is not None:
                     parents.pop()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from docnmt.runtime.languages import base, right_to_left, seam, tag
 from docnmt.runtime.system import UserError
@@ -493,24 +493,14 @@ class Inline(Generic[P]):
         return number
 
 
-@dataclass(frozen=True)
-class _MarkPiece:
+class MarkPiece(NamedTuple):
+    """Mark `number` begins (`open`), ends (`close`), or stands here with all it covers (`fixed`)."""
+
+    kind: Literal["open", "close", "fixed"]
     number: int
 
 
-class OpenMark(_MarkPiece):
-    """Mark `number` begins."""
-
-
-class CloseMark(_MarkPiece):
-    """Mark `number` ends."""
-
-
-class FixedMark(_MarkPiece):
-    """Mark `number`, which is fixed, stands here with all it covers."""
-
-
-def pieces(marks: Sequence[Mark], translation: Translated) -> Iterator[OpenMark | CloseMark | FixedMark | str]:
+def pieces(marks: Sequence[Mark], translation: Translated) -> Iterator[MarkPiece | str]:
     """A translation as text and marks in order.
 
     Formats stand in the formats that they stood in; what is fixed and covers text stands where this text is.
@@ -534,16 +524,16 @@ def pieces(marks: Sequence[Mark], translation: Translated) -> Iterator[OpenMark 
         if number is None:
             stack.pop()
             if around >= 0:
-                yield CloseMark(around)
+                yield MarkPiece("close", around)
             continue
         if _stands_apart(number, marks, inside) and (owed or alone or (last and not last.isspace())):
             yield " "
             last, owed, alone = " ", False, False
         if not marks[number].fixed:
-            yield OpenMark(number)
+            yield MarkPiece("open", number)
             stack.append((number, iter(inside.get(number, ()))))
             continue
-        yield FixedMark(number)
+        yield MarkPiece("fixed", number)
         before, behind = translation.text[max(index - 1, 0) : index], translation.text[index : index + 1]
         if marks[number].apart and behind and not behind.isspace() and (before.isspace() or not before):
             owed = True

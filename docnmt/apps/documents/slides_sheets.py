@@ -8,7 +8,7 @@ from functools import partial, reduce
 
 from lxml import etree
 
-from docnmt.apps.documents.packages import Related, picture_texts
+from docnmt.apps.documents.packages import Package, picture_texts
 from docnmt.apps.documents.runs import BEFORE, BEHIND, CopyLimit, RunPayload, Runs, Step, look_key, namespace
 from docnmt.apps.documents.segments import Sections, reading, renamed, turned
 from docnmt.apps.documents.xml import Element, Unit, expect_texts, local, shown_in, text_in
@@ -56,7 +56,7 @@ _PRESENTATION = "ppt/presentation.xml"
 _LEFT = {"diagram": "a diagram (SmartArt)", "chart": "a chart", "ole": "an embedded object"}
 
 
-class Pptx(Related):
+class Pptx(Package):
     """A presentation.
 
     Translated: slides in their order, each followed by its notes; tables; alternative texts; text of layouts that is no
@@ -66,6 +66,7 @@ class Pptx(Related):
 
     def _units(self) -> Iterator[Unit]:
         self._load()
+        self._count_all()
         self._sections = Sections()
         slides = list(dict.fromkeys(part for _, part in self._listed(_PRESENTATION, "sldIdLst")))
         seen = set[str]()
@@ -143,7 +144,7 @@ _HINTS = ("promptTitle", "prompt", "errorTitle", "error")
 _FORMULAS = ("{*}f", "{*}formula", "{*}formula1", "{*}formula2", "{*}definedName", "{*}calculatedColumnFormula")
 
 
-class Xlsx(Related):
+class Xlsx(Package):
     """A workbook.
 
     Translated: texts of cells, sheet by sheet and row by row, and of shapes; alternative texts. A text that several
@@ -155,6 +156,7 @@ class Xlsx(Related):
 
     def _units(self) -> Iterator[Unit]:
         self._load()
+        self._count_all()
         named = {part: str(entry.get("name")) for entry, part in self._listed(_WORKBOOK, "sheets")}
         sheets = [(name, part) for part, name in named.items()]
         self._strings = next((one.target for one in self._relations(_WORKBOOK) if one.kind == "sharedStrings"), "")

@@ -17,7 +17,6 @@ from docnmt.apps.documents import icu
 from docnmt.apps.documents.segments import (
     BREAK,
     SPACE,
-    CloseMark,
     DocumentFile,
     Inline,
     Segment,
@@ -139,7 +138,7 @@ def render(place: SegmentPlace, text: Translated, escape: Callable[[str], str]) 
             out.append(f" {escape(piece)}" if formula and piece[0].isdigit() else escape(piece))
             formula = False
         elif piece.number not in nothing:
-            raw = place.raws[piece.number][isinstance(piece, CloseMark)]
+            raw = place.raws[piece.number][piece.kind == "close"]
             torn = raw[:1] == "`" == out[-1][-1:] or (raw[:1] == "$" and out[-1][-1:].isdigit())
             out.append(f" {raw}" if torn else raw)
             formula = raw[-1:] == "$"

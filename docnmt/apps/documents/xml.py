@@ -15,11 +15,9 @@ from xml.parsers import expat
 from lxml import etree
 
 from docnmt.apps.documents.segments import (
-    CloseMark,
     DocumentFile,
     Inline,
     Mark,
-    OpenMark,
     Segment,
     Translated,
     counted,
@@ -305,14 +303,14 @@ def fill(parent: Element, marks: Sequence[Mark], payloads: Sequence[Payload], tr
             waiting.append(payload.space)
             continue
         _append_text(stack[-1], waiting)
-        if isinstance(piece, CloseMark):
+        if piece.kind == "close":
             if payload.end is None:
                 stack.pop()
             else:
                 _append(stack[-1], payload.end)
         else:
             _append(stack[-1], payload.element)
-            if isinstance(piece, OpenMark) and payload.end is None:
+            if piece.kind == "open" and payload.end is None:
                 empty(payload.element)
                 stack.append(payload.element)
     _append_text(stack[-1], waiting)

@@ -14,7 +14,6 @@ import sys
 import time
 import traceback
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,24 +51,21 @@ class KeptItem:
 ItemT = TypeVar("ItemT", bound=KeptItem)
 
 
-class Store(ABC, Generic[ItemT]):
+class Store(Generic[ItemT]):
     """Items in memory, by id. One without use for `life` seconds is forgotten, even if no request comes.
 
-    There are at most `most`, of this `size` together; a client may have a share of them.
+    There are at most `most`, of this `size` together; a client may have a share of them. `full` and `missing` are the
+    arguments of the errors for too many, whose message begins with their number, and for an unknown id.
     """
 
-    def __init__(self, most: int, life: float, *, size: int | None = None) -> None:
+    def __init__(
+        self, most: int, life: float, *, full: tuple[int, str, str, dict[str, str]], missing: tuple[str, str],
+        size: int = sys.maxsize,
+    ) -> None:  # fmt: skip
         self.most, self.life, self._size = most, life, size
+        self._full, self._missing = full, missing
         self._items: dict[str, ItemT] = {}
         self._armed = False
-
-    @abstractmethod
-    def full(self, count: int) -> Refused:
-        """Return the error if there are so many, in all or of a client."""
-
-    @abstractmethod
-    def missing(self) -> Refused:
-        """Return the error for an unknown id."""
 
     def __iter__(self) -> Iterator[ItemT]:
         self._forget()
@@ -83,14 +79,11 @@ class Store(ABC, Generic[ItemT]):
         """Refuse one item more of a client, of this size, if there are too many or they are too large."""
         items = list(self)
         theirs = [item for item in items if item.client == client]
-        if len(items) >= self.most:
-            raise self.full(len(items))
-        if client is not None and len(theirs) >= share(self.most):
-            raise self.full(len(theirs))
-        if self._size is not None:
-            for group, most in ((items, self._size), (theirs, share(self._size))):
-                if group and sum(item.size for item in group) + size > most:
-                    raise self.full(len(group))
+        most_of_one = share(self.most) if client is not None else self.most
+        for group, most, room in ((items, self.most, self._size), (theirs, most_of_one, share(self._size))):
+            if len(group) >= most or (group and sum(item.size for item in group) + size > room):
+                status, code, message, headers = self._full
+                raise Refused(status, code, message.format(len(group)), headers)
 
     def add(self, item: ItemT) -> ItemT:
         """Keep an item, if there is room for it."""
@@ -107,7 +100,7 @@ class Store(ABC, Generic[ItemT]):
         if item is not None:
             item.touched = time.monotonic()
         if item is None or not is_meant(item):
-            raise self.missing()
+            raise Refused(404, *self._missing)
         return item
 
     def delete(self, item: ItemT) -> None:
@@ -166,15 +159,12 @@ class FileJobs(Store[FileJob]):
     """All background documents of one service."""
 
     def __init__(self) -> None:
-        super().__init__(MOST_DOCUMENTS, DOCUMENT_LIFE, size=MOST_BYTES)
+        full = "{} documents are translated or wait to be fetched; fetch some first"
+        super().__init__(
+            MOST_DOCUMENTS, DOCUMENT_LIFE, size=MOST_BYTES, full=(503, "queue_full", full, {"retry-after": "5"}),
+            missing=("no_document", "there is no document with this id and key; each is fetched once"),
+        )  # fmt: skip
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def full(self, count: int) -> Refused:  # as the store's
-        message = f"{count} documents are translated or wait to be fetched; fetch some first"
-        return Refused(503, "queue_full", message, {"retry-after": "5"})
-
-    def missing(self) -> Refused:  # as the store's
-        return Refused(404, "no_document", "there is no document with this id and key; each is fetched once")
 
     def start(self, job: FileJob, work: Callable[[FileJob], Awaitable[None]]) -> FileJob:
         """Start to translate a document; `work` does it, and stores the result in the job."""
@@ -251,15 +241,12 @@ class Glossaries(Store[KeptGlossary]):
     """All glossaries of one service."""
 
     def __init__(self, service: Service) -> None:
-        super().__init__(MOST_GLOSSARIES, GLOSSARY_LIFE)
+        missing = "there is no glossary with this id and key; unused ones are forgotten, and all at the service's end"
+        super().__init__(
+            MOST_GLOSSARIES, GLOSSARY_LIFE, full=(456, "quota", "there are {} glossaries already; delete one", {}),
+            missing=("no_glossary", missing),
+        )  # fmt: skip
         self._service = service
-
-    def full(self, count: int) -> Refused:  # as the store's
-        return Refused(456, "quota", f"there are {count} glossaries already; delete one")
-
-    def missing(self) -> Refused:  # as the store's
-        known = "unused ones are forgotten, and all at the service's end"
-        return Refused(404, "no_glossary", f"there is no glossary with this id and key; {known}")
 
     def of(self, request: Request, name: str | None = None) -> KeptGlossary:
         """Return the glossary with this id, or with that of the address, if the request may see it."""

@@ -267,9 +267,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 def _page(service: Service) -> Response:
     """Return the page: one file, of which browsers accept only the style and script with known hashes."""
-    style, script, desk, page = (
-        template(f"serve/{name}") for name in ("page.css", "page.js", "desk.js", "page.html")
-    )
+    style, script, desk, page = (template(f"serve/{name}") for name in ("page.css", "page.js", "desk.js", "page.html"))
     script += desk
     source, target = map(html.escape, service.task.languages)
     page = page.replace("{source}", source).replace("{target}", target).replace("{most}", str(service.config.max_body))

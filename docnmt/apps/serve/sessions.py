@@ -119,16 +119,14 @@ class Sessions(Store[Session]):
     """All sessions of one service, and their routes."""
 
     def __init__(self, service: Service) -> None:
-        super().__init__(service.config.max_sessions, service.config.session_idle)
+        full = "{} documents are open, as many as --max-sessions allows you; delete one"
+        idle = service.config.session_idle
+        missing = f"there is no session with this id; after {idle:g} seconds without use it is forgotten"
+        super().__init__(
+            service.config.max_sessions, idle, full=(503, "too_many_sessions", full, {"retry-after": "60"}),
+            missing=("no_session", missing),
+        )  # fmt: skip
         self._service = service
-
-    def full(self, count: int) -> Refused:  # as the store's
-        message = f"{count} documents are open, as many as --max-sessions allows you; delete one"
-        return Refused(503, "too_many_sessions", message, {"retry-after": "60"})
-
-    def missing(self) -> Refused:  # as the store's
-        message = f"there is no session with this id; after {self.life:g} seconds without use it is forgotten"
-        return Refused(404, "no_session", message)
 
     @property
     def endpoints(self) -> list[Endpoint]:
