@@ -213,7 +213,7 @@ class _Filters:
     def __init__(self, config: TranslationPreprocessConfig, held_out: Sequence[_Split]) -> None:
         self._config, self._documents = config, 0
         sources = [split.files.text(config.source_lang) for split in held_out if config.drop_overlap]
-        self._held_out = list(itertools.chain.from_iterable(map(_line_hashes, sources)))
+        self._held_out = list(line_hashes(*sources))
         self._first: dict[bytes, int] = {}  # the number of the first document with these words
         self._counts: Counter[str] = Counter()
         self._rows = ["document\tplace\tname\tsentences\treason"]
@@ -225,7 +225,7 @@ class _Filters:
         if self._config.drop_overlap and whole:
             text = TextArray.from_lines([row[0] for document in whole for row in document.rows])
             offsets = offsets_of(np.array([len(document.rows) for document in whole]))
-            shares = _shares(text, offsets, self._held_out)
+            shares = shares_seen(text, offsets, self._held_out)
         for document, share in zip(whole, shares.tolist(), strict=True):
             self._documents += 1
             kind = reason = ""
@@ -268,7 +268,8 @@ _TOGETHER = 1 << 18
 
 def _overlap(held_out: SplitFolder, training: TextArray, side: str) -> str | None:
     """Describe the documents of which at least half the text is in the training data."""
-    share = shares_seen(held_out.text(side), held_out.structure().document_offsets, [training])
+    offsets = held_out.structure().document_offsets
+    share = shares_seen(held_out.text(side), offsets, line_hashes(training))
     most, whole = int((share >= HALF).sum()), int((share == 1).sum())
     if not most:
         return None
@@ -279,22 +280,21 @@ def _overlap(held_out: SplitFolder, training: TextArray, side: str) -> str | Non
     )
 
 
-def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray]) -> np.ndarray:
-    """Return the share (D,) of each document's bytes that occurs in other texts.
+def shares_seen(text: TextArray, offsets: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the share (D,) of each document's bytes that occurs in other texts, given by `line_hashes`.
 
     A sentence counts only if it occurs there next to the same neighbour: sentences that recur by themselves (headings,
     greetings, small vocabularies) are no overlap of documents. A document's only sentence counts by itself."""
-    return _shares(text, offsets, itertools.chain.from_iterable(map(_line_hashes, others)))
 
+    def pairs(hashes: np.ndarray) -> np.ndarray:  # a hash of every two neighbours, in order; (S-1,) uint64
+        return hashes[:-1] * np.uint64(0x9E3779B97F4A7C15) ^ hashes[1:]
 
-def _shares(text: TextArray, offsets: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
-    """Return the shares (D,) by the hashes of others' lines, each part with the first line of the next one."""
     sentences = _hashed(text)
-    pairs = _pairs(sentences)  # (S-1,): sentences i and i + 1
-    known, known_pairs = np.zeros(len(sentences), dtype=bool), np.zeros(len(pairs), dtype=bool)
+    neighbours = pairs(sentences)
+    known, known_pairs = np.zeros(len(sentences), dtype=bool), np.zeros(len(neighbours), dtype=bool)
     for other in others:
         known |= np.isin(sentences, other)
-        known_pairs |= np.isin(pairs, _pairs(other))
+        known_pairs |= np.isin(neighbours, pairs(other))
     first_of, last_of = np.zeros((2, len(sentences)), dtype=bool)
     first_of[offsets[:-1]] = last_of[offsets[1:] - 1] = True
     seen = first_of & last_of & known
@@ -302,21 +302,15 @@ def _shares(text: TextArray, offsets: np.ndarray, others: Iterable[np.ndarray]) 
     seen[:-1] |= known_pairs
     seen[1:] |= known_pairs
     size = np.diff(text.offsets)
-    total = np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
-    share: np.ndarray = np.add.reduceat(size * seen, offsets[:-1]) / total
+    share: np.ndarray = np.add.reduceat(size * seen, offsets[:-1]) / np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
     return share
 
 
-def _pairs(hashes: np.ndarray) -> np.ndarray:
-    """Return a hash of every two neighbours, in order; (S-1,) uint64."""
-    mixed: np.ndarray = hashes[:-1] * np.uint64(0x9E3779B97F4A7C15) ^ hashes[1:]
-    return mixed
-
-
-def _line_hashes(text: TextArray) -> Iterator[np.ndarray]:
+def line_hashes(*texts: TextArray) -> Iterator[np.ndarray]:
     """Yield hashes of lines in parts; each also has the next one's first line, for the pair at the border."""
-    for first in range(0, len(text), _TOGETHER):
-        yield _hashed(text[first : first + _TOGETHER + 1])
+    for text in texts:
+        for first in range(0, len(text), _TOGETHER):
+            yield _hashed(text[first : first + _TOGETHER + 1])
 
 
 def _hashed(lines: Sequence[str]) -> np.ndarray:
@@ -365,8 +359,8 @@ def _cut(
             bar.update(end - begin)
             if not changing:
                 costs = np.maximum.reduce([side.lengths() for side in tokens])
-                limits.sentences.add(begin + np.arange(end - begin), costs)
-                limits.documents.add(offsets[first:last], np.add.reduceat(costs, offsets[first:last] - begin))
+                limits.count("sentence", begin + np.arange(end - begin), costs)
+                limits.count("document", offsets[first:last], np.add.reduceat(costs, offsets[first:last] - begin))
                 for writer, side in zip(writers, tokens, strict=True):
                     writer.append(side.tokens, side.lengths())
                 continue
@@ -396,46 +390,39 @@ def _cut(
     return note
 
 
-class _Long:
-    """The sentences or documents that are too long: how many, and the first one's place and length."""
-
-    def __init__(self, what: str, limit: int | None) -> None:
-        self.what, self.limit, self.count = what, limit, 0
-        self.first, self.cost = -1, 0
-
-    def add(self, sentences: np.ndarray, costs: np.ndarray) -> None:
-        """Count those (n,) that cost too much; they begin at these sentences."""
-        long = np.flatnonzero(costs > (np.inf if self.limit is None else self.limit))
-        if len(long) and not self.count:
-            self.first, self.cost = int(sentences[long[0]]), int(costs[long[0]])
-        self.count += len(long)
-
-
 class _Limits:
     """Counts what is too long in a split, and makes it fit by `--long-policy`."""
 
     def __init__(self, split: _Split, tokenizers: Mapping[str, Tokenizer], config: TranslationPreprocessConfig) -> None:
         self._split, self._tokenizers, self._policy = split, tokenizers, config.long_policy
-        self.sentences = _Long("sentence", config.max_sentence_tokens)
-        self.documents = _Long("document", config.max_document_tokens)
         self._longest, self._limit = config.max_sentence_tokens, config.max_document_tokens
+        #: How many sentences or documents are too long, the sentence where the first begins, and its length.
+        self._long = {"sentence": (0, -1, 0), "document": (0, -1, 0)}
+
+    def count(self, kind: str, sentences: np.ndarray, costs: np.ndarray) -> None:
+        """Count what of some sentences or documents (n,), which begin at these sentences, costs too much."""
+        limit = self._longest if kind == "sentence" else self._limit
+        long = np.flatnonzero(costs > (np.inf if limit is None else limit))
+        count, first, cost = self._long[kind]
+        if len(long) and not count:
+            first, cost = int(sentences[long[0]]), int(costs[long[0]])
+        self._long[kind] = count + len(long), first, cost
 
     def fitted(self, document: list[_Line], begin: int) -> list[list[_Line]]:
         """Return the pieces that a document, whose first sentence is `begin`, becomes; none if it is left out."""
+        self.count("sentence", begin + np.arange(len(document)), np.array([line.cost for line in document]))
         fitting: list[_Line] = []
         for number, line in enumerate(document, begin):
             if line.cost <= self._longest:
                 fitting.append(line)
-                continue
-            self.sentences.add(np.array([number]), np.array([line.cost]))
-            if self._policy == "truncate":
+            elif self._policy == "truncate":
                 fitting.append(line._replace(tokens=[side[: self._longest] for side in line.tokens]))
             elif self._policy == "split":
                 fitting += self._pieces(line, number)
         costs = np.array([line.cost for line in fitting], dtype=np.int64)
         if self._limit is None or costs.sum() <= self._limit:
             return [fitting] if fitting else []
-        self.documents.add(np.array([begin]), costs.sum(keepdims=True))
+        self.count("document", np.array([begin]), costs.sum(keepdims=True))
         units = cut_units(document_units(np.array([0, len(fitting)])), costs, self._limit)
         pieces = [fitting[first:last] for first, last in zip(units.first, units.last, strict=True)]
         return {"split": pieces, "truncate": pieces[:1], "skip": []}[self._policy]
@@ -457,21 +444,21 @@ class _Limits:
 
     def note(self) -> str | None:
         """Return what was too long, and what was done; refuse it under the policy `error`."""
-        split, kinds = self._split, [kind for kind in (self.sentences, self.documents) if kind.count]
-        if not kinds:
+        split, limits = self._split, {"sentence": self._longest, "document": self._limit}
+        long = [(kind, limits[kind], *counted) for kind, counted in self._long.items() if counted[0]]
+        if not long:
             return None
         if self._policy == "error":
-            kind = kinds[0]
+            kind, limit, count, first, cost = long[0]
             raise UserError(
-                f"{split.place(kind.first)}: a {kind.what} of {kind.cost:,} subwords, the limit is {kind.limit:,} "
-                f"(--max-{kind.what}-tokens); {kind.count:,} of {split.name} in all; raise the limit or choose "
-                "--long-policy split, truncate or skip"
+                f"{split.place(first)}: a {kind} of {cost:,} subwords, the limit is {limit:,} (--max-{kind}-tokens); "
+                f"{count:,} of {split.name} in all; raise the limit or choose --long-policy split, truncate or skip"
             )
         done = {"split": "split", "truncate": "cut off", "skip": "left out"}[self._policy]
         done = "kept whole, because test sets are never changed" if split.is_test else done
         words = [
-            f"{kind.count:,} {kind.what}s of more than {kind.limit:,} subwords (the first: {split.place(kind.first)})"
-            for kind in kinds
+            f"{count:,} {kind}s of more than {limit:,} subwords (the first: {split.place(first)})"
+            for kind, limit, count, first, _ in long
         ]
         return f"warning: {split.name}: {' and '.join(words)} are {done}"
 
@@ -651,15 +638,18 @@ def describe_folder(folder: Path) -> str:
         if not vocabulary["joined"]:
             sizes = f"{vocabulary['source']:,} and {vocabulary['target']:,} subwords"
         lines += [f"languages: {meta['source_lang']} to {meta['target_lang']}", f"vocabulary: {sizes}"]
-    for name, counts in meta.get("splits", {}).items():
-        shown = _split(counts) if "lengths" in counts else counts
-        lines += ["", f"split {name}", *_indented(shown if isinstance(shown, Mapping) else {"rows": shown})]
-    if meta.get("options"):
-        lines += ["", "options", *_indented({k: v for k, v in meta["options"].items() if v not in (None, [], "")})]
+    parts = [(f"split {name}", _shown(counts)) for name, counts in meta.get("splits", {}).items()]
+    options = {name: value for name, value in meta.get("options", {}).items() if value not in (None, [], "")}
+    for title, values in [*parts, *([("options", options)] if meta.get("options") else [])]:
+        lines += ["", title]
+        lines += [f"  {key}: {f'{value:,}' if type(value) is int else value}" for key, value in values.items()]
     return "\n".join(lines)
 
 
-def _split(counts: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(counts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a split's facts by what they are called; those of other tasks are as they are."""
+    if "lengths" not in counts:
+        return counts
     shown: dict[str, Any] = {name: counts[name] for name in ("documents", "sentences", "levels", "references")}
     if counts.get("without_partner"):
         shown["sentences only read"] = counts["without_partner"]
@@ -673,7 +663,3 @@ def _split(counts: Mapping[str, Any]) -> dict[str, Any]:
     for file, entry in counts["inputs"].items():
         shown[f"input {file}"] = f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}…"
     return shown | {f"note {i}": note for i, note in enumerate(counts["notes"], 1)}
-
-
-def _indented(values: Mapping[str, Any]) -> list[str]:
-    return [f"  {key}: {f'{value:,}' if type(value) is int else value}" for key, value in values.items()]

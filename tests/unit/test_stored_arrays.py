@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from docnmt.core import preprocess as overlap
 from docnmt.core.corpus import SplitFolder, TextArray
-from docnmt.core.preprocess import shares_seen
+from docnmt.core.preprocess import line_hashes, shares_seen
 from docnmt.runtime.system import file_checksum
 
 
@@ -34,10 +34,10 @@ def test_overlap_does_not_depend_on_what_is_compared_together(data: st.DataObjec
     text, others = TextArray.from_lines(data.draw(lines)), [TextArray.from_lines(data.draw(lines)) for _ in range(2)]
     cuts = data.draw(st.sets(st.integers(1, len(text))))
     offsets = np.array(sorted({0, len(text)} | cuts))
-    whole = shares_seen(text, offsets, others)
+    whole = shares_seen(text, offsets, line_hashes(*others))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlap, "_TOGETHER", data.draw(st.integers(1, 10)))
-        assert shares_seen(text, offsets, others).tolist() == whole.tolist()
+        assert shares_seen(text, offsets, line_hashes(*others)).tolist() == whole.tolist()
     assert whole.tolist() == [share_of(text[a:b], others) for a, b in pairwise(offsets.tolist())]
 
 

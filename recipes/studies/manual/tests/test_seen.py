@@ -18,7 +18,7 @@ import retrieval
 import seen
 
 from docnmt.core.corpus import TextArray
-from docnmt.core.preprocess import shares_seen
+from docnmt.core.preprocess import line_hashes, shares_seen
 
 
 def edits(one: list[str], other: list[str]) -> int:
@@ -61,7 +61,7 @@ def test_the_rule_of_preprocessing_is_counted_alike() -> None:
     lines = [letter * draw.randint(1, 3) for letter in draw.choices("abcdefgh", k=60)]
     lines[10:30] = training[5:25]
     offsets = [0, 1, 4, 10, 18, 19, 30, 45, 60]
-    share = shares_seen(TextArray.from_lines(lines), np.array(offsets), [TextArray.from_lines(training)])
+    share = shares_seen(TextArray.from_lines(lines), np.array(offsets), line_hashes(TextArray.from_lines(training)))
     assert seen.below_half_by_runs(lines, offsets, training).tolist() == (share < 0.5).tolist()
     known = seen.seen_lines(lines, training)
     new = [sum(known[begin:end]) < 0.1 * (end - begin) for begin, end in pairwise(offsets)]
