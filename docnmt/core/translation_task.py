@@ -40,7 +40,7 @@ from docnmt.runtime.progress import Progress
 from docnmt.runtime.system import UsageError, UserError, read_limited
 
 if TYPE_CHECKING:
-    from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
+    from docnmt.core.models.encoder_decoder import AnyTranslationModel
 
 # A control experiment: sentences in foreign documents, so that a model's context does not belong to what it writes.
 
@@ -301,25 +301,21 @@ class DocumentTranslation:
             except UserError as error:
                 raise UsageError(f"--formality-share: {error}") from None
         for folder in mixed:
-            self._check_mixed(folder)
+            meta, where = read_meta(folder), f"--mix-data {folder}"
+            if meta["task"] != "document_translation" or "train" not in meta["splits"]:
+                raise UserError(f"{where}: holds no training split for translation; preprocess with --trainpref")
+            languages = (meta["source_lang"], meta["target_lang"])
+            if languages != self.languages:
+                raise UserError(f"{where}: translates {'-'.join(languages)}, and DATA {'-'.join(self.languages)}")
+            for side, tokenizer in (("source", self.source_tokenizer), ("target", self.target_tokenizer)):
+                if (folder / meta["tokenizers"][side]).read_bytes() != tokenizer.to_bytes():
+                    raise UserError(f"{where}: has another vocabulary than DATA; preprocess it with --srcdict DATA")
         for folder in (data_dir, *mixed) if config.subword_sampling is not None else ():
             if read_meta(folder)["options"].get("long_policy") == "truncate":
                 raise UserError(
                     f"--subword-sampling: {folder} was preprocessed with --long-policy truncate, so its text is longer "
                     "than its subwords; use another policy"
                 )
-
-    def _check_mixed(self, folder: Path) -> None:
-        """Check that a folder can be used in training beside the task's own."""
-        meta, where = read_meta(folder), f"--mix-data {folder}"
-        if meta["task"] != "document_translation" or "train" not in meta["splits"]:
-            raise UserError(f"{where}: holds no training split for translation; preprocess with --trainpref")
-        languages = (meta["source_lang"], meta["target_lang"])
-        if languages != self.languages:
-            raise UserError(f"{where}: translates {'-'.join(languages)}, and DATA {'-'.join(self.languages)}")
-        for side, tokenizer in (("source", self.source_tokenizer), ("target", self.target_tokenizer)):
-            if (folder / meta["tokenizers"][side]).read_bytes() != tokenizer.to_bytes():
-                raise UserError(f"{where}: has another vocabulary than DATA; preprocess it with --srcdict DATA")
 
     def corpus(self, split: str, folder: Path | None = None) -> ParallelCorpus:
         """Return a split of the data folder, or of another one; each is opened once."""
@@ -362,16 +358,13 @@ class DocumentTranslation:
     def _training_units(self, corpus: ParallelCorpus, plan: ReadingPlan) -> Units:
         """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
         these options the architecture's own."""
-        limit, size, offsets = self.config.max_doc_tokens, self.config.unit_sentences, corpus.document_offsets
-        costs = None if limit is None else sentence_costs(corpus)
-        if self.config.resolutions:
-            return resolution_units(offsets, self.config.resolutions, costs, limit)
-        if size is None:
-            return planned_units(plan, corpus, limit=limit)
-        documents = document_units(offsets)
-        if costs is not None and limit is not None:
-            documents = cut_units(documents, costs, limit)
-        return context_units(documents, None if plan.reads_context else 0, size)
+        config, offsets, costs = self.config, corpus.document_offsets, sentence_costs(corpus)
+        if config.resolutions:
+            return resolution_units(offsets, config.resolutions, costs, config.max_doc_tokens)
+        if config.unit_sentences is None:
+            return planned_units(plan, corpus, limit=config.max_doc_tokens)
+        documents = cut_units(document_units(offsets), costs, config.max_doc_tokens)
+        return context_units(documents, None if plan.reads_context else 0, config.unit_sentences)
 
     def _dataset(
         self, corpus: ParallelCorpus, plan: ReadingPlan, name: str, window: int | None = None
@@ -390,8 +383,21 @@ class DocumentTranslation:
         return contexts
 
     def evaluate(self, model: AnyTranslationModel, split: str, options: Mapping[str, int]) -> dict[str, float]:
-        """Compute BLEU of a split, by the code that `docnmt-generate` runs."""
-        return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config, max_tokens=options["max_tokens"])}
+        """Compute s-BLEU of a split, of all sentences with references, by the search that `docnmt-generate` runs."""
+        from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences  # others need no sacreBLEU
+
+        corpus = self.corpus(split)
+        if not (scored := scored_sentences(corpus.references)):
+            raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
+        search = BeamSearchConfig(beam=self.config.eval_bleu_beam)
+        generation = GenerationConfig(max_tokens=options["max_tokens"])
+        total = len(corpus.source.tokens) + corpus.num_sentences
+        with Progress(total // ranks.world(), "validating (BLEU)", unit="subwords", lasting=False) as bar:
+            translations = self._translated(model, corpus, generation, search, bar.update)
+        texts = [translations[i] for i in scored]
+        references = [[reference[i] for i in scored] for reference in corpus.references]
+        offsets, tokenize = np.searchsorted(scored, corpus.document_offsets), bleu_tokenizer(self.target_lang)
+        return {"bleu": evaluate(texts, references, offsets, tokenize=tokenize).scores["s-BLEU"]}
 
     def samples(self, model: AnyTranslationModel, split: str, count: int = 5) -> dict[str, str]:
         """Translate the first sentences of a split by greedy search, which reads only these of their documents; return
@@ -402,12 +408,27 @@ class DocumentTranslation:
         documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
         shown = ParallelCorpus.from_lines(documents, self.source_tokenizer)
         shown = replace(shown, levels=part.levels[: shown.num_sentences])
-        translations = _translated(model, self, shown, GenerationConfig(generator="greedy"), GreedyConfig())
+        translations = self._translated(model, shown, GenerationConfig(generator="greedy"), GreedyConfig())
         columns: list[Sequence[str]] = [shown.source_text, translations, *corpus.references[:1]]
         heads = ["source", "translation", "reference"][: len(columns)]
         rows = zip(*(column[: len(translations)] for column in columns), strict=True)
         table = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
         return {"translations": "\n".join(f"| {' | '.join(row)} |" for row in table)}
+
+    def _translated(
+        self, model: AnyTranslationModel, corpus: ParallelCorpus, options: GenerationConfig, search: SearchConfig,
+        progress: Callable[[int], object] | None = None,
+    ) -> list[str]:  # fmt: skip
+        """Return translations in evaluation mode; the model's mode is restored."""
+        from docnmt.core.search.translate import translate_corpus  # data alone need no search
+
+        was_training = model.training
+        model.train(False)
+        try:
+            results = translate_corpus([model], self, corpus, options, search, progress=progress)
+            return [result.text for result in results]
+        finally:
+            model.train(was_training)
 
 
 def _load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
@@ -421,46 +442,3 @@ def _load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer
         except UserError as error:
             raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}; preprocess again") from error
     return tokenizers[names["source"]], tokenizers[names["target"]]
-
-
-# BLEU and sample translations during training, by the code that `docnmt-generate` runs.
-
-
-def corpus_bleu(
-    model: AnyTranslationModel,
-    task: TranslationTask,
-    corpus: ParallelCorpus,
-    config: DocumentTranslationConfig,
-    *,
-    max_tokens: int = 8000,
-) -> float:
-    """Compute s-BLEU of beam search (`eval_bleu_beam`) on all sentences with references."""
-    from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences  # others need no sacreBLEU
-
-    scored = scored_sentences(corpus.references)
-    if not scored:
-        raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
-    search, options = BeamSearchConfig(beam=config.eval_bleu_beam), GenerationConfig(max_tokens=max_tokens)
-    total = len(corpus.source.tokens) + corpus.num_sentences
-    with Progress(total // ranks.world(), "validating (BLEU)", unit="subwords", lasting=False) as bar:
-        translations = _translated(model, task, corpus, options, search, bar.update)
-    texts = [translations[i] for i in scored]
-    references = [[reference[i] for i in scored] for reference in corpus.references]
-    offsets = np.searchsorted(scored, corpus.document_offsets)
-    return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
-
-
-def _translated(
-    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, options: GenerationConfig,
-    search: SearchConfig, progress: Callable[[int], object] | None = None,
-) -> list[str]:  # fmt: skip
-    """Return translations in evaluation mode; the model's mode is restored."""
-    from docnmt.core.search.translate import translate_corpus  # data alone need no search
-
-    was_training = model.training
-    model.train(False)
-    try:
-        results = translate_corpus([model], task, corpus, options, search, progress=progress)
-        return [result.text for result in results]
-    finally:
-        model.train(was_training)

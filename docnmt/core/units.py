@@ -122,9 +122,11 @@ def document_units(document_offsets: np.ndarray) -> Units:
     return Units.of(offsets[document], offsets[document + 1], document)
 
 
-def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
-    """Cut units of more than `limit` tokens at sentence ends; the units must read only what they write. A piece has as
-    many sentences as fit, and at least one; `costs` (S,) are the tokens of each sentence."""
+def cut_units(units: Units, costs: np.ndarray | None, limit: int | None) -> Units:
+    """Cut units of more than `limit` tokens (None: none) at sentence ends; the units must read only what they write. A
+    piece has as many sentences as fit, and at least one; `costs` (S,) are the tokens of each sentence."""
+    if limit is None or costs is None:
+        return units
     total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
     long = total[units.last] - total[units.first] > limit
     pieces: list[tuple[int, int, int]] = []
@@ -146,10 +148,9 @@ def resolution_units(
     A piece that several resolutions share, such as a document of one sentence, occurs once. With `costs` and `limit`,
     longer pieces are cut as `cut_units` does."""
     tables = [
-        window_units(document_offsets, size, 0) if size else document_units(document_offsets) for size in resolutions
+        cut_units(window_units(document_offsets, size, 0) if size else document_units(document_offsets), costs, limit)
+        for size in resolutions
     ]
-    if costs is not None and limit is not None:
-        tables = [cut_units(units, costs, limit) for units in tables]
     table = np.concatenate([np.stack([units.first, units.last, units.document], axis=1) for units in tables])
     return Units.of(*np.unique(table, axis=0).T)  # in order of their first sentence, then of their last
 
