@@ -122,12 +122,11 @@ def of_documents(lines: TextLines, split: Split) -> Iterator[RunningText]:
 def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: Split) -> Iterator[RunningText]:
     """Read the source column of a TSV or JSONL file; each row is written with its translation in an additional column.
     Yield each document at its end: where a row begins another one, has no text, or is a whole document."""
-    from docnmt.core.tables import BREAKS, JsonlTable, TsvTable, choose_columns, is_header, label_of, text_of
+    from docnmt.core.tables import BREAKS, label_of, open_columns, text_of
 
-    languages = (language, "")
-    table = JsonlTable(lines) if kind == "jsonl" else TsvTable(lines, lambda cells: is_header(cells, given, languages))
-    columns, text = choose_columns(table, given, languages), _Open()
-    if isinstance(table, TsvTable) and table.header:
+    table, columns = open_columns(lines, given, (language, ""), kind=f".{kind}")
+    text = _Open()
+    if table.header:
         if _HYPOTHESIS in table.names:
             raise UserError(f"{lines.name}:1: there is a column '{_HYPOTHESIS}' already; {_RENAME}")
         yield RunningText(head="\t".join([*table.names, _HYPOTHESIS]))

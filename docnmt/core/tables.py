@@ -1,5 +1,5 @@
 """Tables as corpora: TSV, JSONL, Parquet, also compressed, row by row.
-rows (`open_table`) → columns by their roles (`choose_columns`) → documents (`read_tables`), or one side (`side_lines`)
+rows (`open_table`) → columns by their roles (`open_columns`) → documents (`read_tables`), or one side (`side_lines`)
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -35,6 +35,8 @@ BREAKS = re.compile(r"\r\n|\r|\n")
 _MISSING = object()
 #: Rows of a Parquet file in memory at once; bytes of a column read at once, however large its row groups are.
 _BATCH, _BUFFER = 1024, 1 << 20
+#: Tells if the cells of a first row name the columns.
+HasHeader = Callable[[Sequence[str]], bool]
 
 
 class Row(NamedTuple):
@@ -54,6 +56,8 @@ class Row(NamedTuple):
 class Table:
     """A file of rows, which is read once; `names` are those of its columns, `a.b` for b inside column a."""
 
+    header = False  # is its first line one of names?
+
     def __init__(self, lines: TextLines) -> None:
         self.name, self.lines, self.names = lines.name, lines, list[str]()
 
@@ -67,20 +71,20 @@ class Table:
         raise NotImplementedError
 
 
-class TsvTable(Table):
+class _TsvTable(Table):
     """A table of cells between tabs, without quotes; columns without a header are named 1, 2, …"""
 
-    def __init__(self, lines: TextLines, has_header: Callable[[Sequence[str]], bool]) -> None:
+    def __init__(self, lines: TextLines, has_header: HasHeader) -> None:
         super().__init__(lines)
-        rows = enumerate(lines, 1)
-        first = list(itertools.islice(rows, 1))
+        numbered = enumerate(lines, 1)
+        first = list(itertools.islice(numbered, 1))
         cells = [cell for _, line in first for cell in line.split("\t")]
         self.header = has_header(cells)
         self.names = cells if self.header else [str(number) for number in range(1, len(cells) + 1)]
-        self._rows = rows if self.header else itertools.chain(first, rows)
+        self._rows = numbered if self.header else itertools.chain(first, numbered)
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns (see `Table.rows`); those of an empty line are empty."""
+        """Yield all rows, with these columns; those of an empty line are empty."""
         if twice := [name for name in columns if self.names.count(name) > 1]:
             raise UserError(f"{self.name}:1: two columns are called '{twice[0]}'; rename one of them")
         places, where = [self.names.index(name) for name in columns if self.names], f"{self.name}:"
@@ -94,45 +98,44 @@ class TsvTable(Table):
             yield Row(where, number, tuple(cells[place] for place in places), line)
 
 
-class JsonlTable(Table):
+class _JsonlTable(Table):
     """A table of JSON objects, one per line; the columns are those of the first one; empty lines are no rows."""
 
     def __init__(self, lines: TextLines) -> None:
         super().__init__(lines)
-        rows = ((number, line) for number, line in enumerate(lines, 1) if not is_blank(line))
-        first = list(itertools.islice(rows, 1))
-        self._rows = itertools.chain(first, rows)
+        numbered = ((number, line) for number, line in enumerate(lines, 1) if not is_blank(line))
+        first = list(itertools.islice(numbered, 1))
+        self._rows = itertools.chain(first, numbered)
         self.names = [name for number, line in first for name in _names(self._object(number, line))]
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns (see `Table.rows`)."""
         where = f"{self.name}:"
         for number, line in self._rows:
-            row = self._object(number, line)
-            values = tuple(_value(row, name) for name in columns)
+            content = self._object(number, line)
+            values = tuple(_value(content, name) for name in columns)
             if _MISSING in values:
                 lacking = columns[values.index(_MISSING)]
                 raise UserError(f"{self.name}:{number}: has no '{lacking}'; every row needs it")
             yield Row(where, number, values, line)
 
     def _object(self, number: int, line: str) -> Mapping[str, object]:
-        row = parse_json(line, f"{self.name}:{number}")
-        if not isinstance(row, dict):
+        content = parse_json(line, f"{self.name}:{number}")
+        if not isinstance(content, dict):
             raise UserError(f"{self.name}:{number}: expected a JSON object, got {line[:40]}")
-        return row
+        return content
 
 
-def _value(row: Mapping[str, object], name: str) -> object:
+def _value(content: Mapping[str, object], name: str) -> object:
     """Return the value in a column, or `_MISSING`; `a.b` is b inside column a, unless a column has that name."""
-    if name in row:
-        return row[name]
+    if name in content:
+        return content[name]
     outer, dot, inner = name.partition(".")
-    inside = row.get(outer) if dot else None
+    inside = content.get(outer) if dot else None
     return _value(inside, inner) if isinstance(inside, Mapping) else _MISSING
 
 
-def _names(row: Mapping[str, object], before: str = "") -> Iterator[str]:
-    for name, value in row.items():
+def _names(content: Mapping[str, object], before: str = "") -> Iterator[str]:
+    for name, value in content.items():
         yield before + name
         if isinstance(value, Mapping):
             yield from _names(value, f"{before}{name}.")
@@ -141,7 +144,7 @@ def _names(row: Mapping[str, object], before: str = "") -> Iterator[str]:
 class _ParquetTable(Table):
     """A Parquet file; one compressed as a whole is first decompressed to a temporary file."""
 
-    def __init__(self, path: Path, progress: Callable[[int], object] | None = None) -> None:
+    def __init__(self, path: Path, progress: Callable[[int], object] | None) -> None:
         super().__init__(TextLines(path, progress=progress))
         with needing(f"{path}: reading Parquet files needs an extra", "documents"):
             import pyarrow
@@ -166,34 +169,33 @@ class _ParquetTable(Table):
         return {**self.lines.inputs, "lines": int(self._file.metadata.num_rows)}
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns (see `Table.rows`); inside a null column they are None."""
+        """Yield all rows, with these columns; inside a null column they are None."""
         outer = self._file.schema_arrow.names
         needed = sorted({name if name in outer else name.partition(".")[0] for name in columns})
-        done, where = 0, f"{self.name}: row "
+        number, where = 0, f"{self.name}: row "
         try:
             for batch in self._file.iter_batches(_BATCH, columns=needed):
-                for number, row in enumerate(batch.to_pylist(), done + 1):
-                    yield Row(
-                        where,
-                        number,
-                        tuple(None if (value := _value(row, name)) is _MISSING else value for name in columns),
-                    )
-                done += len(batch)
+                for number, content in enumerate(batch.to_pylist(), number + 1):  # noqa: B020  (it goes on counting)
+                    values = (_value(content, name) for name in columns)
+                    yield Row(where, number, tuple(None if value is _MISSING else value for value in values))
         except self._failures as error:
-            what = " ".join(str(error).split())[:200]
-            raise UserError(f"{self.name}: damaged after row {done}: {what}") from error
+            problem = " ".join(str(error).split())[:200]
+            raise UserError(f"{self.name}: damaged after row {number}: {problem}") from error
 
 
 def open_table(
-    path: Path,
-    has_header: Callable[[Sequence[str]], bool] = lambda cells: True,
+    source: Path | TextLines,
+    has_header: HasHeader = lambda cells: True,
     progress: Callable[[int], object] | None = None,
+    *,
+    kind: str | None = None,
 ) -> Table:
-    """Open a table of the kind that its name says, else TSV; `has_header` tells if the first row of that is one."""
-    if kind_of_table(path.name) == ".parquet":
-        return _ParquetTable(path, progress)
-    lines = TextLines(path, progress=progress)
-    return JsonlTable(lines) if kind_of_table(path.name) == ".jsonl" else TsvTable(lines, has_header)
+    """Open a table of a `kind`, or of that which its name says, else TSV."""
+    kind = kind or kind_of_table(source.name)
+    if kind == ".parquet" and isinstance(source, Path):
+        return _ParquetTable(source, progress)
+    lines = TextLines(source, progress=progress) if isinstance(source, Path) else source
+    return _JsonlTable(lines) if kind == ".jsonl" else _TsvTable(lines, has_header)
 
 
 def text_rows(
@@ -212,8 +214,44 @@ def text_rows(
         yield row.place, dict(zip(columns, map(str, row.values), strict=True))
 
 
-# A parallel corpus in tables: each row is a sentence, a paragraph or a whole document.
+def open_columns(
+    source: Path | TextLines,
+    given: Columns,
+    languages: tuple[str, str] = ("", ""),
+    needed: str = "source",
+    progress: Callable[[int], object] | None = None,
+    *,
+    kind: str | None = None,
+) -> tuple[Table, Columns]:
+    """Open a table; return it with its columns by their roles: those `given`, and known ones. `languages` are those of
+    source and target, "" if unknown; `needed` is a role that must be there."""
 
+    def has_header(cells: Sequence[str]) -> bool:
+        known = complete(given, cells, languages)
+        return not given.numbered and (given != Columns() or bool(known.source or known.target or known.hypothesis))
+
+    table = open_table(source, has_header, progress, kind=kind)
+    if not table.names:
+        raise UserError(f"{table.name}: is empty, expected a row a line")
+    columns = complete(given, table.names, languages)
+    bare = table.names == [str(number) for number in range(1, len(table.names) + 1)]
+    if bare and given == Columns():
+        columns = BARE.get(len(table.names), columns)
+    available = ", ".join(table.names[:20])
+    missing = [name for names in astuple(columns) for name in names if name not in table.names]
+    if missing:
+        raise UserError(f"{table.name}: has no column '{missing[0]}' (--columns); there are {available}")
+    if columns.alignment and len(columns.target) != 1:
+        raise UserError(f"{table.name}: expected one target beside the alignment (--columns target=NAME)")
+    if not getattr(columns, needed):
+        raise UserError(
+            f"{table.name}: which column is the {needed}? There are {available}; name them, or number them where there "
+            f"is no header: --columns document=NAME {needed}=NAME"
+        )
+    return table, columns
+
+
+# A parallel corpus in tables: each row is a sentence, a paragraph or a whole document.
 
 Texts = tuple[str, ...]
 
@@ -228,11 +266,11 @@ def read_tables(
 ) -> Iterator[ParallelDocument]:
     """Yield the documents of tables, one file after the other; columns not `given` are found by their names."""
     builder, changes = DocumentBuilder(paths[0], one_sided, facts), Places()
-    opened: Texts | None = None  # the name of the open document
-    names_seen: set[int] = set()
+    document: Texts | None = None  # the name of the open one
+    seen: set[int] = set()  # hashes of names
     for path in paths:
-        table = open_table(path, lambda cells: is_header(cells, given, languages), progress)
-        columns = replace(choose_columns(table, given, languages), hypothesis=())
+        table, columns = open_columns(path, given, languages, progress=progress)
+        columns = replace(columns, hypothesis=())
         facts.notes.append(f"{path}: columns {columns}")
         named, levels = len(columns.document), len(columns.section + columns.paragraph)
         texts = len(columns.source + columns.target)
@@ -243,16 +281,16 @@ def read_tables(
             cells: Sequence[object] = row.values[named + levels : named + levels + texts]
             if columns.alignment:
                 backwards = columns.source[0].startswith("tgt")
-                pairs = linked(cells[0], cells[1], row.values[-1], row.place, backwards=backwards)
+                pairs = _linked(cells[0], cells[1], row.values[-1], row.place, backwards=backwards)
                 cells = list(zip(*pairs, strict=True))
-            if named and labels[:named] != opened:
-                opened = labels[:named]
-                if hash(opened) in names_seen:
+            if named and labels[:named] != document:
+                document = labels[:named]
+                if hash(document) in seen:
                     changes.count(
                         "documents begin a second time, with others between, and are divided there", row.place
                     )
-                names_seen.add(hash(opened))
-                yield from builder.mark(" ".join(opened))
+                seen.add(hash(document))
+                yield from builder.mark(" ".join(document))
             elif not named and any(isinstance(cell, (list, tuple)) for cell in cells):
                 yield from builder.mark()
             sentences = [sentence for sentence in _sentences(cells, row, changes) if any(sentence)]
@@ -264,7 +302,7 @@ def read_tables(
             elif not sentences:
                 yield from builder.blank()
         facts.inputs[str(path)] = table.inputs
-    facts.notes += [f"{count:,} {what} (the first: {first})" for what, (count, first) in changes.items()]
+    facts.notes += [f"{count:,} {change} (the first: {first})" for change, (count, first) in changes.items()]
     yield from builder.finish()
 
 
@@ -277,7 +315,7 @@ def _sentences(cells: Sequence[object], row: Row, changes: Places) -> list[Texts
         if len({len(side) for side in lists}) > 1:
             got = ", ".join(str(len(side)) for side in lists)
             raise UserError(f"{row.place}: expected lists of equally many sentences on all sides, got {got}")
-        return [tuple(one_line(text) for text in texts) for texts in zip(*lists, strict=True)]
+        return [tuple(map(one_line, texts)) for texts in zip(*lists, strict=True)]
     texts = [text_of(cell, row.place) for cell in cells]
     sides = [[line.strip() for line in BREAKS.split(text) if line.strip()] for text in texts]
     if not any(BREAKS.search(text) for text in texts):
@@ -290,7 +328,7 @@ def _sentences(cells: Sequence[object], row: Row, changes: Places) -> list[Texts
     return [tuple(map(joined, sides))]
 
 
-def linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool) -> list[tuple[str, str]]:
+def _linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool) -> list[tuple[str, str]]:
     """Return the sentence pairs of a document in DocHPLT's form, in the order of the source, then target sentences
     without a partner; "" is no partner, and the sentences of one link are joined.
 
@@ -310,7 +348,7 @@ def linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool)
         ) from error
     order = [{key: number for number, key in enumerate(side)} for side in sides]
     alone = [dict(side) for side in sides]
-    rows: list[tuple[int, str, str]] = []
+    by_source: list[tuple[int, str, str]] = []  # each pair, and the number of its first source sentence
     for pair in pairs:
         if all(pair):
             ends = [sorted(keys, key=numbers.__getitem__) for keys, numbers in zip(pair, order, strict=True)]
@@ -318,38 +356,10 @@ def linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool)
                 if any(rest.pop(key, None) is None for key in keys):
                     raise UserError(f"{place}: a sentence stands in two links of the alignment, expected one at most")
             one, other = (joined(side[key] for key in keys) for keys, side in zip(ends, sides, strict=True))
-            rows.append((order[0][ends[0][0]], one, other))
-    rows += [(order[0][key], text, "") for key, text in alone[0].items()]
-    paired = [(one, other) for _, one, other in sorted(rows, key=lambda row: row[0])]
-    return [*paired, *(("", text) for text in alone[1].values())]
-
-
-def is_header(cells: Sequence[str], given: Columns, languages: tuple[str, str]) -> bool:
-    """Return True if the first row of a TSV file names its columns."""
-    known = complete(given, cells, languages)
-    return not given.numbered and (given != Columns() or bool(known.source or known.target or known.hypothesis))
-
-
-def choose_columns(table: Table, given: Columns, languages: tuple[str, str], needed: str = "source") -> Columns:
-    """Return the columns of a table: those `given`, and known ones."""
-    if not table.names:
-        raise UserError(f"{table.name}: is empty, expected a row a line")
-    columns = complete(given, table.names, languages)
-    bare = list(table.names) == [str(number) for number in range(1, len(table.names) + 1)]
-    if bare and given == Columns():
-        columns = BARE.get(len(table.names), columns)
-    there = ", ".join(table.names[:20])
-    missing = [name for names in astuple(columns) for name in names if name not in table.names]
-    if missing:
-        raise UserError(f"{table.name}: has no column '{missing[0]}' (--columns); there are {there}")
-    if columns.alignment and len(columns.target) != 1:
-        raise UserError(f"{table.name}: expected one target beside the alignment (--columns target=NAME)")
-    if not getattr(columns, needed):
-        raise UserError(
-            f"{table.name}: which column is the {needed}? There are {there}; name them, or number them where there is "
-            f"no header: --columns document=NAME {needed}=NAME"
-        )
-    return columns
+            by_source.append((order[0][ends[0][0]], one, other))
+    by_source += [(order[0][key], text, "") for key, text in alone[0].items()]
+    by_source.sort(key=lambda pair: pair[0])
+    return [*((one, other) for _, one, other in by_source), *(("", text) for text in alone[1].values())]
 
 
 def label_of(value: object, place: str) -> str:
@@ -384,27 +394,19 @@ class DocumentStart(NamedTuple):
     name: str | None = None
 
 
-_UNKNOWN = ("", "")  # the languages are not known
-
-
-def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | DocumentStart]:
-    """Return the lines of a text file; or column `role` of a table, a line a row or an item of a list, with a mark
+def side_lines(path: Path, given: Columns, role: str) -> Iterator[str | DocumentStart]:
+    """Yield the lines of a text file; or column `role` of a table, a line a row or an item of a list, with a mark
     before each document, where names or lists tell them. Lines in a cell are joined."""
     if kind_of_table(path.name) is None:
-        return TextLines(path)
-    table = open_table(path, lambda cells: is_header(cells, given, _UNKNOWN))
-    columns = choose_columns(table, given, _UNKNOWN, role)
-    if len(getattr(columns, role)) > 1:
-        raise UserError(f"{path}: expected one column, got {role}={','.join(getattr(columns, role))} (--columns)")
-    return _rows(table, columns, role)
-
-
-def _rows(table: Table, columns: Columns, role: str) -> Iterator[str | DocumentStart]:
-    before: tuple[str, ...] | None = None
-    for row in table.rows([getattr(columns, role)[0], *columns.document]):
+        yield from TextLines(path)
+        return
+    table, columns = open_columns(path, given, needed=role)
+    if len(names := getattr(columns, role)) > 1:
+        raise UserError(f"{path}: expected one column, got {role}={','.join(names)} (--columns)")
+    before: Texts | None = None
+    for row in table.rows([names[0], *columns.document]):
         cell, document = row.values[0], tuple(label_of(value, row.place) for value in row.values[1:])
-        whole = isinstance(cell, list)
-        if document != before if document else whole:
+        if document != before if document else isinstance(cell, list):
             yield DocumentStart(" ".join(document) or None)
         before = document
         for text in (cell or [""]) if isinstance(cell, list) else [cell]:

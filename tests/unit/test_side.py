@@ -153,7 +153,7 @@ def test_columns_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     lines = [DocumentStart("a"), "A B C D X F", "G H I J Y", DocumentStart("b"), "", "Q R S T U V"]
     assert list(side_lines(folder / "all.tsv", named, "target")) == lines
     with pytest.raises(UserError):
-        side_lines(folder / "all.tsv", Columns(target=("target", "source")), "target")
+        list(side_lines(folder / "all.tsv", Columns(target=("target", "source")), "target"))
     (folder / "twice.tsv").write_text("target\ttarget\nA\tB\n")
     with pytest.raises(UserError, match=r"twice\.tsv:1.*'target'"):
         list(side_lines(folder / "twice.tsv", Columns(), "target"))
