@@ -10,7 +10,7 @@ import itertools
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import reduce
 
 import numpy as np
@@ -97,47 +97,37 @@ class Ensemble:
 _Remembered = list[object]
 
 
+@dataclass(eq=False)
 class Job:
-    """A corpus being translated, with its models and options.
+    """A corpus being translated, with its models and options."""
 
-    Args:
-        given: the tokens of the sentences whose translations are given.
-        prefixes: with what translations of searched sentences begin.
-        window: the most sentences of the document that are read before and after a sentence.
-        terms: terms that translations must contain.
-        streams: (S,) the random stream of the text that begins with each sentence; None: the sentence's number.
-        asked: (S,) True for sentences of the text to be translated, False for those of a memory; None: all True.
-        progress: called with a number of source subwords (`</s>` included) of the former whenever they are done.
-        deliver: called with each searched sentence that is done: its number, and its hypotheses, best first.
-    """
+    models: Sequence[AnyTranslationModel]
+    task: TranslationTask
+    corpus: ParallelCorpus
+    options: GenerationConfig
+    search: SearchConfig
+    _: KW_ONLY
+    given: Mapping[int, Sequence[int]]  # the tokens of the sentences whose translations are given
+    deliver: Callable[[int, list[Hypothesis]], object]  # called with each searched sentence that is done, best first
+    prefixes: Mapping[int, Prefix] = field(default_factory=dict)  # with what translations of searched sentences begin
+    window: int | None = None  # the most sentences of the document that are read before and after a sentence
+    terms: Terms | None = None  # that translations must contain
+    streams: np.ndarray | None = None  # (S,) the random stream of the text that begins with each sentence; None: number
+    asked: np.ndarray | None = None  # (S,) is the sentence of the text to be translated? Others are of a memory
+    progress: Callable[[int], object] | None = None  # called with source subwords (`</s>` included) of it that are done
+    #: Encodings of the same source by ranges of sentences, read and extended by `encode`; None: they are not kept.
+    kept: dict[tuple[int, int], Encoding] | None = None
 
-    def __init__(
-        self,
-        models: Sequence[AnyTranslationModel],
-        task: TranslationTask,
-        corpus: ParallelCorpus,
-        options: GenerationConfig,
-        search: SearchConfig,
-        *,
-        given: Mapping[int, Sequence[int]],
-        prefixes: Mapping[int, Prefix] | None = None,
-        window: int | None = None,
-        terms: Terms | None = None,
-        streams: np.ndarray | None = None,
-        asked: np.ndarray | None = None,
-        progress: Callable[[int], object] | None = None,
-        deliver: Callable[[int, list[Hypothesis]], object],
-    ) -> None:
-        self.corpus, self.options, self.search, self.given, self.terms = corpus, options, search, given, terms
-        self.streams, self.tag = streams, tag_of(task.target_tokenizer)
-        self.prefixes = {n: prefix for n, prefix in (prefixes or {}).items() if n not in given}
-        self._ranked = ranking(search, task.target_tokenizer)
-        self._progress, self._deliver = progress, deliver
-        self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
+    def __post_init__(self) -> None:
+        corpus, self.tag = self.corpus, tag_of(self.task.target_tokenizer)
+        self.prefixes = {n: prefix for n, prefix in self.prefixes.items() if n not in self.given}
+        self._ranked = ranking(self.search, self.task.target_tokenizer)
+        self.device, self.ensemble = next(self.models[0].parameters()).device, Ensemble(self.models)
         self.lengths = source_lengths(corpus)
-        self._asked_lengths = self.lengths if asked is None else np.where(asked, self.lengths, 0)
-        self.plans = [model.reading for model in models]
-        self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
+        self._asked_lengths = self.lengths if self.asked is None else np.where(self.asked, self.lengths, 0)
+        self.plans = [model.reading for model in self.models]
+        limit = self.task.max_doc_tokens
+        self.units = [planned_units(plan, corpus, limit=limit, window=self.window) for plan in self.plans]
         sentence_texts = np.repeat(np.arange(corpus.num_sentences)[:, None], 2, axis=1)
         #: (S,) source subwords that must be read for each unit, at the unit's first kept sentence.
         self.costs = np.zeros(corpus.num_sentences, dtype=np.int64)
@@ -163,8 +153,6 @@ class Job:
         self.waiting: deque[tuple[int, int]] = deque()  # ranges of sentences that are not encoded yet
         self.ready: deque[Slot] = deque()  # that can be written
         self.left = 0  # searched sentences that are not done
-        #: Encodings of the same source by ranges of sentences, read and extended by `encode`; None: they are not kept.
-        self.kept: dict[tuple[int, int], Encoding] | None = None
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """The ranges of sentences to encode at once: whole units of every model, up to `--max-tokens`, at least one."""
@@ -208,8 +196,8 @@ class Job:
         return int(self.costs[slice(*self.waiting[0])].sum())
 
     def tell_progress(self, numbers: Iterable[int]) -> None:
-        if self._progress is not None:
-            self._progress(sum(int(self._asked_lengths[number]) for number in numbers))
+        if self.progress is not None:
+            self.progress(sum(int(self._asked_lengths[number]) for number in numbers))
 
     def finish(self, slot: Slot, hypotheses: list[Hypothesis]) -> None:
         """Deliver the kept, searched sentences of an ended text; the text that waited for it is ready next."""
@@ -217,11 +205,8 @@ class Job:
         done: dict[int, list[Hypothesis]] = {}
         for number, n in enumerate(range(slot.before, len(slot.limits)), slot.number):
             if number not in self.given:
-                limit = slot.limits[n]
-                marked = (
-                    replace(sentences[n], limited=1 < limit == len(sentences[n].tokens)) for sentences in of_sentences
-                )
-                done[number] = self._ranked(list(marked))
+                limit, ended = slot.limits[n], [sentences[n] for sentences in of_sentences]
+                done[number] = self._ranked([replace(one, limited=1 < limit == len(one.tokens)) for one in ended])
         self.left -= len(done)
         self.tell_progress(done)
         encoding: Encoding = slot.encoding
@@ -231,7 +216,7 @@ class Job:
             if (waiting := encoding.waiting.pop(after, None)) is not None:
                 self.ready.appendleft(waiting)  # others may wait for it, too
         for number, best_first in done.items():
-            self._deliver(number, best_first)
+            self.deliver(number, best_first)
 
 
 def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
@@ -242,36 +227,28 @@ def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
 # Encodings: sentences of a job that were encoded together, and the slots in which their translations are written.
 
 
+@dataclass(eq=False)
 class Encoding:
-    """Sentences `first` to `last` of a job, as the models remember them, and the texts that are written from them.
+    """Sentences `first` to `last` of a job, as the models remember them, and the texts that are written from them."""
 
-    Args:
-        memories: one of each model; encodings that were made together share them.
-        text_places: for each model, the number in its memory of the sentence from which each text is written.
-        read_places: for each model, the number in its memory of each sentence of the corpus that it reads.
-        remembered: by sentence and whether it was given, the last translation of it, and what is read of that.
-    """
+    job: Job
+    first: int
+    last: int
+    memories: list[object]  # one of each model; encodings that were made together share them
+    text_places: list[Tensor]  # for each model, where in its memory the sentence is from which each text is written
+    read_places: list[dict[int, int]]  # for each model, where in its memory each sentence is that it reads
+    #: By sentence and whether it was given, the last translation of it, and what is read of that.
+    remembered: dict[tuple[int, bool], tuple[tuple[int, ...], _Remembered]] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        job: Job,
-        first: int,
-        last: int,
-        memories: list[object],
-        text_places: list[Tensor],
-        read_places: list[dict[int, int]],
-        remembered: dict[tuple[int, bool], tuple[tuple[int, ...], _Remembered]] | None = None,
-    ) -> None:
-        self.job, self.first, self.last, self.memories = job, first, last, memories
-        self.text_places, self.read_places = text_places, read_places
-        self.remembered = {} if remembered is None else remembered
+    def __post_init__(self) -> None:
+        job, first, last = self.job, self.first, self.last
         self.cost = int(job.costs[first:last].sum())
         self.texts = job.texts[slice(*np.searchsorted(job.texts[:, 1], [first, last]))]
         self.ready = self._slots()
         self.left, self.waiting = len(self.ready), dict[int, Slot]()
         job.tell_progress(number for number in range(first, last) if number in job.given)
         self._given: dict[int, _Remembered] = {}
-        for plan, places in zip(job.plans, read_places, strict=True):
+        for plan, places in zip(job.plans, self.read_places, strict=True):
             if plan.given_text and not self._given:
                 numbers = [number for number in places if number in job.given]
                 self._given = {n: self._remember(n, job.given[n], given=True) for n in numbers}
@@ -279,16 +256,15 @@ class Encoding:
             for number in self.texts[:, 1].tolist():  # translations before the first are already known
                 if number in job.given and (number == first or not job.reads_before(number)):
                     self.write(number, job.given[number])
-            slots = self.ready  # those that can be written now, and of these first those that the most sentences follow
-            for slot in slots:
-                if any(n not in job.written for n in range(int(job.own_first[slot.number]), slot.number)):
-                    self.waiting[slot.number] = slot
-            numbers = sorted(slot.number for slot in slots)
-            heads = [number for number in numbers if number not in self.waiting]
+            slots = {slot.number: slot for slot in self.ready}
+            for number, slot in slots.items():
+                if any(n not in job.written for n in range(int(job.own_first[number]), number)):
+                    self.waiting[number] = slot
+            numbers = sorted(slots)
+            heads = [number for number in numbers if number not in self.waiting]  # these can be written now
             ends = [*heads[1:], *(number + 1 for number in numbers[-1:])]
             following = {head: end - head for head, end in zip(heads, ends, strict=False)}
-            ready = (slot for slot in slots if slot.number not in self.waiting)
-            self.ready = sorted(ready, key=lambda slot: (-following[slot.number], slot.number))
+            self.ready = [slots[head] for head in sorted(heads, key=lambda head: (-following[head], head))]
 
     def _slots(self) -> list[Slot]:
         """A slot for each text that has a kept sentence to search; longest first."""
@@ -311,6 +287,7 @@ class Encoding:
                     limits[-1] += len(prefixes[n].tokens)
                 if sentence in job.given:
                     given[n] = (*job.given[sentence], EOS if sentence == sentences[-1] else BRK)
+            stream = number if job.streams is None else int(job.streams[number])
             slots.append(
                 Slot(
                     number,
@@ -319,7 +296,7 @@ class Encoding:
                     given=given,
                     prefixes=prefixes,
                     terms=terms,
-                    stream=None if job.streams is None else int(job.streams[number]),
+                    stream=stream,
                     tag=-1 if job.tag is None else job.tag,
                     encoding=self,
                 )
