@@ -287,7 +287,7 @@ def shares_seen(text: TextArray, offsets: np.ndarray, others: Iterable[np.ndarra
     greetings, small vocabularies) are no overlap of documents. A document's only sentence counts by itself."""
 
     def pairs(hashes: np.ndarray) -> np.ndarray:  # a hash of every two neighbours, in order; (S-1,) uint64
-        return hashes[:-1] * np.uint64(0x9E3779B97F4A7C15) ^ hashes[1:]
+        return np.asarray(hashes[:-1] * np.uint64(0x9E3779B97F4A7C15) ^ hashes[1:])
 
     sentences = _hashed(text)
     neighbours = pairs(sentences)

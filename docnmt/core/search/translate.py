@@ -6,8 +6,8 @@ corpus → memory's sentences before it (`with_memory`) → `Job` → `Scheduler
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain, pairwise
@@ -294,15 +294,6 @@ class SentenceResult:
     def text(self) -> str:
         return self.nbest[0].text
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> SentenceResult:
-        """Rebuild a result from its dictionary as read from JSON, which has lists for tuples; numbers are exact."""
-        nbest: list[Translation] = []
-        for fields in content["nbest"]:
-            fields |= {name: tuple(fields[name]) for name in ("pieces", "piece_scores")}
-            nbest.append(Translation(**fields))
-        return cls(content["number"], tuple(nbest))
-
 
 @torch.inference_mode()
 def translate_corpus(
@@ -363,8 +354,7 @@ def translate_corpus(
         return
     parts = job.chains()  # each is translated by one rank
     sizes = [int(job.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
-    for part in ranks.shared_out(sizes, lambda n: [asdict(result) for result in results(parts[n])]):
-        yield from map(SentenceResult.from_dict, part)
+    yield from chain.from_iterable(ranks.shared_out(sizes, lambda n: list(results(parts[n]))))
 
 
 def job_of(

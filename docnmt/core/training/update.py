@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -103,7 +102,7 @@ def gradient(
             lacking = [n for n, parameter in enumerate(run.model.parameters()) if parameter.grad is None]
         return _Report(logs, lacking, time.perf_counter() - started, signal, run.overdue)
 
-    reports = list(starmap(_Report, ranks.share(_compute, alone=run.sharded is None)))
+    reports = ranks.share(_compute, alone=run.sharded is None)
     if run.sharded is not None:
         run.sharded.sum_undivided()
     elif world > 1:
