@@ -141,17 +141,22 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     elif not limits.overwrite:
         folder.check_new()
     task_class = _with(TASKS.get(str(training.task)), f"--task {training.task}", "load")
-    task: Task = _with(
-        task_class.load(config["task"], Path(limits.data)), f"--task {training.task}", *get_protocol_members(Task)
-    )
+    task: Task = task_class.load(config["task"], Path(limits.data))
+    without_scores = {"evaluate"} if getattr(task, "metrics", None) == () else set[str]()  # then it is never called
+    _with(task, f"--task {training.task}", *get_protocol_members(Task) - without_scores)
     if checkpoint is not None and checkpoint.header["fingerprint"] != task.fingerprint:
         raise UserError(
             f"{limits.data}: is not the data that {folder.last} was trained on (its fingerprint differs); "
             "give the same data, or another --save-dir"
         )
     seed_everything(training.seed, 0)
-    model_class = _with(MODELS.get(ARCHITECTURES.get(training.arch).model), f"--arch {training.arch}", "build")
-    model = task.build_model(model_class, config["model"])
+    model_class = MODELS.get(ARCHITECTURES.get(training.arch).model)
+    try:
+        model = task.build_model(model_class, config["model"])  # a plug-in's task may need no `build`
+    except AttributeError as error:
+        if error.obj is model_class and error.name:
+            _with(model_class, f"--arch {training.arch}", error.name)
+        raise
     criterion_class = _with(CRITERIA.get(str(training.criterion)), f"--criterion {training.criterion}", "build")
     criterion = criterion_class.build(config["criterion"], task)
     _with(criterion, f"--criterion {training.criterion}", "metrics", "__call__")
