@@ -31,7 +31,7 @@ from docnmt.core.models.encoder_decoder import is_translation_model as is_transl
 from docnmt.core.scoring.metrics import Metric as Metric
 from docnmt.core.search.config import BeamSearchConfig as BeamSearchConfig
 from docnmt.core.search.generators import BeamSearch as BeamSearch
-from docnmt.core.search.rows import Generator as Generator
+from docnmt.core.search.generators import Generator as Generator
 from docnmt.core.task import Batch as Batch
 from docnmt.core.task import Dataset as Dataset
 from docnmt.core.task import Task as Task

@@ -405,7 +405,7 @@ def aligner_of(
         return by_words, named
     from docnmt.apps.commands.models import load_models
     from docnmt.core.corpus import ParallelCorpus, TokenArray
-    from docnmt.core.search.forced import token_log_probs
+    from docnmt.core.search.translate import token_log_probs
 
     loaded = load_models(ModelsConfig(path=config.path, device=config.device))
     chosen = (named[0] or loaded.task.languages[0], named[1] or loaded.task.languages[1])

@@ -20,7 +20,7 @@ from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig
-from docnmt.core.search.forced import forced_scores
+from docnmt.core.search.translate import forced_scores
 from docnmt.core.units import Units, context_units, document_units
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]

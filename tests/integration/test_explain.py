@@ -18,8 +18,7 @@ import docnmt
 from docnmt.apps.explain.attention import Attention, source_pieces, strongest
 from docnmt.apps.explain.page import ExplainedSentence, write_explanation
 from docnmt.core.corpus import TextArray, TokenArray
-from docnmt.core.search.forced import forced_batches, token_log_probs
-from docnmt.core.search.translate import TranslationMemory
+from docnmt.core.search.translate import TranslationMemory, forced_batches, token_log_probs
 from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.layers import taking_notes
 from docnmt.modules.pointer import similarities

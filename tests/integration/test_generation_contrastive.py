@@ -18,8 +18,7 @@ from docnmt.cli import score
 from docnmt.core.batch import last_sentence_units
 from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import translate_corpus
+from docnmt.core.search.translate import forced_scores, translate_corpus
 
 DOCUMENTS = small_system.text(3, 4)
 
@@ -93,7 +92,7 @@ def test_many_questions_are_scored_in_portions(monkeypatch: pytest.MonkeyPatch) 
     examples = [ForcedExample(tuple(d[:-1]), d[-1], (), target) for d in texts for target in (d[0], "it.")]
     done: list[int] = []
     whole = forced_scores([model], task, examples)
-    monkeypatch.setattr("docnmt.core.search.forced._SENTENCES", 4)
+    monkeypatch.setattr("docnmt.core.search.translate._SENTENCES", 4)
     assert forced_scores([model], task, examples, progress=done.append) == pytest.approx(whole, rel=1e-6)
     assert sum(done) == len(examples) < 4 * len(done)
     assert forced_scores([model], task, []) == []

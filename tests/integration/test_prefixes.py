@@ -64,7 +64,7 @@ def test_no_prefix_changes_nothing_and_the_batch_neither(arch: str) -> None:
 def test_the_score_is_that_of_the_rest() -> None:
     """Against the whole translation with probabilities of the prefix, as forced scoring has them."""
     from docnmt.core.scoring.discourse import ForcedExample
-    from docnmt.core.search.forced import forced_scores
+    from docnmt.core.search.translate import forced_scores
 
     model, task = small_system.model("transformer_tiny"), small_system.task()
     prefix, line = "a dog", LINES[0]

@@ -14,7 +14,7 @@ import torch
 
 from docnmt.core.search import scheduler
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.core.search.rows import Hypothesis
+from docnmt.core.search.generators import Hypothesis
 from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
 from docnmt.core.search.translate import given_tokens, translate_corpus, translation
 from docnmt.runtime.device import INVARIANT_ROWS

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig
-from docnmt.core.search.forced import forced_scores
+from docnmt.core.search.translate import forced_scores
 from docnmt.core.tokenizer import BOS
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import attend_earlier

@@ -17,7 +17,7 @@ from small_models import build
 from docnmt.core.batch import planned_units
 from docnmt.core.corpus import offsets_of
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.search.forced import token_log_probs
+from docnmt.core.search.translate import token_log_probs
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.translation_task import DocumentTranslation, Mixture, TranslationDataset
 from docnmt.core.units import cut_units, resolution_units

@@ -16,10 +16,16 @@ from across_batches import NEAR
 
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.core.search.config import GenerationConfig, GreedyConfig
-from docnmt.core.search.forced import token_log_probs
-from docnmt.core.search.rows import Hypothesis
+from docnmt.core.search.generators import Hypothesis
 from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
-from docnmt.core.search.translate import SentenceResult, Translation, given_tokens, translate_corpus, translation
+from docnmt.core.search.translate import (
+    SentenceResult,
+    Translation,
+    given_tokens,
+    token_log_probs,
+    translate_corpus,
+    translation,
+)
 
 DOCUMENTS = [small_system.text(1, 9, seed=seed)[0] for seed in (3, 8, 13)]
 LINES = [line for document in DOCUMENTS for line in document]

@@ -25,8 +25,7 @@ from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.encoder_decoder import TranslationModel
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
-from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import translate_corpus
+from docnmt.core.search.translate import forced_scores, translate_corpus
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.options import contradictions, settings
 from docnmt.registry import MODELS

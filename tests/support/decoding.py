@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from docnmt.core.search.config import BeamSearchConfig
-from docnmt.core.search.generators import BeamSearch
-from docnmt.core.search.rows import Generator, Hypothesis, Slot
+from docnmt.core.search.generators import BeamSearch, Generator, Hypothesis, Slot
 from docnmt.core.tokenizer import BOS
 
 

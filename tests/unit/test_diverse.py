@@ -11,8 +11,8 @@ import pytest
 from decoding import A, B, PrefixState, random_model, run, search, stepper
 
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.generators import Hypothesis, Slot
 from docnmt.core.search.glossary import Glossary, asked_terms
-from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.tokenizer import BRK, EOS, UNK
 from docnmt.options import contradictions
 from docnmt.registry import GENERATORS, import_plugins

@@ -12,9 +12,8 @@ from decoding import VOCABULARY, A, B, Distribution, PrefixState, random_model, 
 from torch import Tensor
 
 from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.core.search.generators import BeamSearch, Greedy, Sampling, best_continuations, truncate
+from docnmt.core.search.generators import BeamSearch, Greedy, Hypothesis, Sampling, Slot, best_continuations, truncate
 from docnmt.core.search.glossary import Terms
-from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 
 

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.generators import BeamSearch
+from docnmt.core.search.generators import BeamSearch, Slot
 from docnmt.core.search.glossary import Glossary, TermFinder, Terms, asked_terms
-from docnmt.core.search.rows import Slot
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.runtime.system import UserError
 

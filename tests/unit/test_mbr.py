@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
-from docnmt.core.search.generators import chrf_of_pairs, mean_utilities, ranking
-from docnmt.core.search.rows import Hypothesis
+from docnmt.core.search.generators import Hypothesis, chrf_of_pairs, mean_utilities, ranking
 from docnmt.options import contradictions
 
 SAMPLES = ["the old dog sees it.", "the old dog", "an old dog sees it", "the old dog sees it.", "", "aaaa aaa a", "x"]

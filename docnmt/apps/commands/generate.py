@@ -40,8 +40,7 @@ from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentenc
 from docnmt.core.scoring.report import TranslationReport, check_wanted, report_on
 from docnmt.core.scoring.text_files import HYPOTHESES, SCORES, LineLayout, records_beside, training_doubt
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import Translation, first_of_documents
+from docnmt.core.search.translate import Translation, first_of_documents, forced_scores
 from docnmt.options import to_dict
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.progress import Progress, how_many

@@ -24,8 +24,8 @@ from docnmt.apps.options import MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.generators import Hypothesis
 from docnmt.core.search.glossary import Glossary, TermFinder, opened_glossary
-from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Job
 from docnmt.core.search.translate import (
     SentenceResult,

@@ -22,9 +22,8 @@ from docnmt.core.corpus import Document, ParallelCorpus, TokenArray
 from docnmt.core.formality import Formality
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.core.search.forced import sentence_score, token_log_probs
 from docnmt.core.search.glossary import Glossary
-from docnmt.core.search.translate import Translation, TranslationMemory
+from docnmt.core.search.translate import Translation, TranslationMemory, sentence_score, token_log_probs
 from docnmt.core.split_sentences import splitter as sentence_splitter
 from docnmt.core.tables import one_line, text_of
 from docnmt.options import Section, build, named_options, unknown_options

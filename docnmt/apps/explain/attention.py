@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
-from docnmt.core.search.forced import forced_batches
+from docnmt.core.search.translate import forced_batches
 from docnmt.core.tokenizer import tag_of
 from docnmt.core.units import Units
 from docnmt.modules.layers import Note, ReadFunction, recording

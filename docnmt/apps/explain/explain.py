@@ -14,8 +14,7 @@ import torch
 from docnmt.apps.explain.attention import Attention, Explanation, UnitNotes, Without
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, renumber
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
-from docnmt.core.search.forced import forced_batches, token_log_probs
-from docnmt.core.search.translate import TranslationMemory, given_tokens, with_memory
+from docnmt.core.search.translate import TranslationMemory, forced_batches, given_tokens, token_log_probs, with_memory
 from docnmt.modules.layers import recording
 
 

@@ -23,7 +23,7 @@ from docnmt.core.tables import open_table, text_rows
 from docnmt.runtime.system import Count, Name, OpenObject, UserError, checked, needing, parse_json, read_limited
 
 # Contrastive evaluation: a group is one source sentence in its context with several translations, exactly one right. A
-# model scores each (`docnmt.core.search.forced`); the group counts as solved when the right one scores strictly best
+# model scores each (`docnmt.core.search.translate`); the group counts as solved when the right one scores strictly best
 # (Sennrich 2017; Müller et al. 2018).
 
 

@@ -1,15 +1,18 @@
-"""How a translation grows: beam search, sampling, minimum Bayes risk.
+"""How a translation grows: slots, rows and hypotheses; beam search, sampling, minimum Bayes risk.
 
-logits (R, V) → `allowed` → candidates of each slot → those that end and those that live on → `Advance`
+`Slot` (a text to be written) → its `Row`s: logits (R, V) → `allowed` → candidates → those that live on, or end as
+`Hypothesis`
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from functools import lru_cache
-from typing import Any, ClassVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, lru_cache
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -17,9 +20,284 @@ from torch import Tensor
 
 from docnmt.core.search import glossary
 from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.core.search.rows import Advance, Generator, Hypothesis, Slot
-from docnmt.core.tokenizer import EOS, Tokenizer
-from docnmt.runtime.device import to_lists
+from docnmt.core.search.glossary import TermProgress, Terms
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
+from docnmt.runtime.device import to_device, to_lists
+
+# Slots, rows and hypotheses: what every generator keeps of texts in translation.
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished target text with its score."""
+
+    tokens: tuple[int, ...]  # with `</s>` at the end, without `<s>`
+    score: float  # sum of `token_scores` / (number of tokens that the search chose) ** lenpen
+    token_scores: tuple[float, ...]  # natural log-probability of each token, given those before it; 0: it was given
+    limited: bool = False  # it ends at the length limit
+
+    def sentences(self, lenpen: float, tag: int = -1, prefixes: Mapping[int, Prefix] | None = None) -> list[Hypothesis]:
+        """Split the hypothesis of a joined unit into one per sentence; each ends in its `<brk>`, the last in `</s>`.
+
+        `tag` and `prefixes` are as in `Slot`: certain, and no tokens of the mean that a sentence's score is.
+        """
+        ends = [index + 1 for index, token in enumerate(self.tokens) if token == BRK]
+        if not ends and (tag < 0 or self.tokens[0] != tag):
+            return [self]
+        certain = {number: len(prefix.tokens) for number, prefix in (prefixes or {}).items()}
+        cuts = zip([0, *ends], [*ends, len(self.tokens)], strict=True)
+        return [
+            Hypothesis(
+                self.tokens[a:b],
+                sum(self.token_scores[a:b]) / (b - a - (self.tokens[a] == tag) - certain.get(number, 0)) ** lenpen,
+                self.token_scores[a:b],
+            )
+            for number, (a, b) in enumerate(cuts)
+        ]
+
+    def text(self, tokenizer: Tokenizer) -> str:
+        """Return the detokenised text without `</s>` and surrounding spaces."""
+        return tokenizer.decode(self.tokens[:-1]).strip()
+
+
+class Prefix(NamedTuple):
+    """The tokens with which a sentence begins, and the tokens that would go on with its last word, if that is whole."""
+
+    tokens: tuple[int, ...]
+    joining: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One unit of text to be written."""
+
+    number: int  # of its first kept sentence; results are ordered by it
+    limits: tuple[int, ...]  # for each sentence the most tokens it may have, its end (`<brk>` or `</s>`) included
+    before: int = 0  # number of the unit's sentences before those that are kept
+    wanted: bool = True  # False for a copy whose result is not used (see `Scheduler`)
+    #: Tokens, with the end, of the sentences that are not searched, by their place in the unit, in order.
+    given: Mapping[int, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    #: Of sentences whose translation is to begin with some words, by their place in the unit.
+    prefixes: Mapping[int, Prefix] = field(default_factory=dict, hash=False, compare=False)
+    terms: Terms | None = field(default=None, hash=False)  # that its sentences must have, by a glossary
+    encoding: Any = field(default=None, compare=False, repr=False)  # what it is written from; for the scheduler
+    stream: int | None = None  # the number of its random stream, for sampling; None: `number`
+    tag: int = -1  # the token that each of its sentences begins with; -1: none is prescribed
+
+    @cached_property
+    def given_tokens(self) -> int:
+        """The number of tokens that are given, those of prefixes included."""
+        return sum(map(len, self.given.values())) + sum(len(tokens) for tokens, _ in self.prefixes.values())
+
+    @cached_property
+    def longest(self) -> int:
+        searched = sum(self.limits) - sum(map(self.limits.__getitem__, self.given))
+        return searched - sum(len(tokens) for tokens, _ in self.prefixes.values())
+
+    def begin(self, sentence: int) -> tuple[int, ...]:
+        prefix = self.prefixes[sentence].tokens if sentence in self.prefixes else ()
+        return prefix if self.tag < 0 else (self.tag, *prefix)
+
+
+class Row(NamedTuple):
+    """An unfinished hypothesis: that of `before` with one more token, so rows share their beginnings. A row is dead if
+    its total is -inf."""
+
+    total: float  # sum of the log-probabilities of its tokens
+    before: Row | None = None  # None: nothing is written yet, and `token` is what the model reads first
+    token: int = BOS
+    log_prob: float = 0.0  # of `token`
+    length: int = 0  # number of tokens written
+    sentence: int = 0  # the number in its unit of the one being written
+    begin: int = 0  # the length at which that one began
+    progress: TermProgress | None = None  # through the terms of its text, if there are any
+
+    def after(self, token: int, log_prob: float, total: float) -> Row:
+        length = self.length + 1
+        sentence, begin = (self.sentence + 1, length) if token == BRK else (self.sentence, self.begin)
+        progress = None if self.progress is None else self.progress.after(token)
+        return Row(total, self, token, log_prob, length, sentence, begin, progress)
+
+    def written(self, begin: int = 0) -> tuple[list[int], list[float]]:
+        """The tokens and their log-probabilities, from that at length `begin` on."""
+        tokens, log_probs, row = [], [], self
+        while row.before is not None and row.length > begin:
+            tokens.append(row.token)
+            log_probs.append(row.log_prob)
+            row = row.before
+        return tokens[::-1], log_probs[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Advance:
+    """The changes of one step."""
+
+    rows: Tensor | None  # (R',) the previous numbers of the rows that live on; None if all stay in their order
+    finished: list[tuple[Slot, list[Hypothesis]]]  # the slots that ended, each with its hypotheses, best first
+
+
+class Generator(ABC):
+    """A running search. It owns slots and rows and works on log-probabilities; it has no model.
+
+    There are R = N * width rows, slot by slot. A row that has ended, or has not begun, is dead: its total is -inf.
+    Subclasses choose: `admit` says how new rows begin, `advance` which token each row takes.
+    """
+
+    #: True if slots may have `terms`, which translations must contain.
+    takes_terms: ClassVar[bool] = False
+
+    def __init__(self, width: int, config: SearchConfig, device: torch.device | str = "cpu") -> None:
+        self.width, self.config, self._device = width, config, device
+        self.slots: list[Slot] = []
+        self.rows: list[Row] = []
+        self._finished: list[list[Hypothesis]] = []  # of each slot
+        self._never = torch.tensor([BOS, MASK, BRK], device=device)
+
+    @abstractmethod
+    def admit(self, slots: Sequence[Slot]) -> None:
+        """Add slots behind the others."""
+
+    @abstractmethod
+    def advance(self, logits: Tensor) -> Advance:
+        """Choose one token for every row from the model's logits (R, V)."""
+
+    @property
+    def tokens(self) -> Tensor:
+        """The tokens (R,) that the model reads next."""
+        return self._there([row.token for row in self.rows])
+
+    @property
+    def totals(self) -> Tensor:
+        """The rows' sums of log-probabilities (R,)."""
+        return self._there([row.total for row in self.rows], torch.float32)
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """Remove slots, given by their places, without a result; return the old numbers (R',) of the rows that stay."""
+        rows = list(range(len(self.rows)))
+        for n in sorted(slots, reverse=True):
+            del self.slots[n], self._finished[n]
+            for of_rows in (self.rows, rows):
+                del of_rows[n * self.width : (n + 1) * self.width]
+        return self._there(rows)
+
+    def _there(self, numbers: Sequence[float], dtype: torch.dtype = torch.int64) -> Tensor:
+        """Numbers on the model's device, to which they go without waiting."""
+        return to_device([torch.tensor(numbers, dtype=dtype)], self._device)[0]
+
+    def _enter(self, slots: Sequence[Slot], totals: Sequence[float]) -> None:
+        """Append slots; `totals` (width,) has the initial totals of a slot's rows: 0, or -inf for a dead row."""
+        for slot in slots:
+            self.slots.append(slot)
+            progress = None if slot.terms is None else slot.terms.begin()
+            self.rows += [Row(total, progress=progress) for total in totals]
+            self._finished.append([])
+
+    def _sentence(self, number: int) -> tuple[Slot, int, int]:
+        """A row's slot, the number in its unit of the sentence that it writes, and how long that is."""
+        slot, row = self.slots[number // self.width], self.rows[number]
+        return slot, min(row.sentence, len(slot.limits) - 1), row.length - row.begin  # a dead row may hold anything
+
+    def room(self, number: int) -> int:
+        """The number of tokens that a row's sentence may still have before its end."""
+        slot, sentence, written = self._sentence(number)
+        return slot.limits[sentence] - 1 - written
+
+    def allowed(self, logits: Tensor) -> Tensor:
+        """Log-probabilities (R, V), -inf for tokens that may not follow: each sentence must end exactly once.
+
+        `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
+        sentence's limit; `<s>` and `<mask>` are never written. In a given sentence only the next token may follow, with
+        probability 1; likewise for the tag and the prefix that a sentence begins with, and no token goes on with a
+        prefix's last word. Repeated tokens are scored as `--repetition-penalty` and `--no-repeat-ngram-size` demand.
+        """
+        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        if self.config.unkpen:
+            log_probs[:, UNK] -= self.config.unkpen
+        breaks = max((len(slot.limits) for slot in self.slots), default=1) > 1
+        log_probs.index_fill_(1, self._never[:-1] if breaks else self._never, -torch.inf)
+        bound: list[int] = []  # the rows of slots whose one sentence may not go on, or may not end, at the next token
+        for n, slot in enumerate(self.slots):
+            first, length = n * self.width, self.rows[n * self.width].length  # a slot's rows are equally long
+            free = max(self.config.min_len, slot.tag >= 0) <= length < slot.limits[0] - 1
+            if breaks or slot.given or slot.prefixes or not free:
+                bound += range(first, first + self.width)
+        if bound:
+            self._bind(log_probs, bound)
+        if self.config.repetition_penalty != 1 or self.config.no_repeat_ngram_size:
+            self._score_repeated(log_probs)
+        return log_probs
+
+    def _score_repeated(self, log_probs: Tensor) -> None:
+        """Penalise and refuse (R, V) what a sentence has already, unless a glossary demands it or all is refused."""
+        size, penalty, most = log_probs.shape[1], self.config.repetition_penalty, self.config.no_repeat_ngram_size
+        penalised: list[int] = []  # places in rows × vocabulary
+        refused: list[int] = []
+        for number, row in enumerate(self.rows):
+            slot, sentence, _ = self._sentence(number)
+            if row.total > -torch.inf and sentence not in slot.given:
+                tokens, _ = row.written(row.begin)
+                penalised += [number * size + token for token in set(tokens)]
+                if most:
+                    last, windows = tokens[len(tokens) - most + 1 :], range(len(tokens) - most + 1)
+                    repeating = {tokens[n + most - 1] for n in windows if tokens[n : n + most - 1] == last}
+                    demanded = set() if row.progress is None else row.progress.steps  # by a glossary
+                    refused += [number * size + token for token in repeating - demanded]
+        scores = log_probs.view(-1)
+        again, never = self._there(penalised), self._there(refused)
+        scores.index_copy_(0, again, scores.index_select(0, again) * penalty)
+        before = scores.index_select(0, never)
+        scores.index_fill_(0, never, -torch.inf)
+        nothing_left = (log_probs.amax(1) == -torch.inf).index_select(0, never // size)
+        scores.index_copy_(0, never, before.where(nothing_left, -torch.inf))
+
+    def _bind(self, log_probs: Tensor, rows: Sequence[int]) -> None:
+        """Let each of these rows (R, V) go on only as its sentence must: one of four cases."""
+        size = log_probs.shape[1]  # numbers in these lists count rows × vocabulary
+        refused: list[int] = []
+        ends: list[int] = []
+        certain: list[int] = []
+        for row in rows:
+            slot, sentence, written = self._sentence(row)
+            end, other_end = (EOS, BRK) if sentence == len(slot.limits) - 1 else (BRK, EOS)
+            given, begin = slot.given.get(sentence), slot.begin(sentence)
+            if given is not None:  # the next given token is certain
+                certain.append(row * size + given[min(written, len(given) - 1)])
+            elif written + 1 >= slot.limits[sentence]:  # there is room for its end only, whose probability stays
+                ends.append(row * size + end)
+            elif written < len(begin):  # its tag, or its prefix, is certain
+                certain.append(row * size + begin[written])
+            else:  # it is free, but for the other end, its own before `min_len`, and what would go on with a prefix
+                refused.append(row * size + other_end)
+                if written < self.config.min_len:
+                    refused.append(row * size + end)
+                joining = slot.prefixes[sentence].joining if sentence in slot.prefixes else None
+                if written == len(begin) and joining is not None:
+                    log_probs[row].index_fill_(0, joining, -torch.inf)
+        scores = log_probs.view(-1)
+        refused_at, ends_at, certain_at = map(self._there, (refused, ends, certain))
+        scores.index_fill_(0, refused_at, -torch.inf)
+        of_ends = scores.index_select(0, ends_at)
+        log_probs.index_fill_(0, torch.cat([ends_at, certain_at]) // size, -torch.inf)
+        scores.index_copy_(0, ends_at, of_ends).index_fill_(0, certain_at, 0.0)
+
+    def extend(
+        self, parents: Sequence[int], tokens: Sequence[int], log_probs: Sequence[float], totals: Sequence[float]
+    ) -> None:
+        """Replace row r by row `parents[r]` with one more token; `totals` are the new sums."""
+        grown = zip(parents, tokens, log_probs, totals, strict=True)
+        self.rows = [self.rows[parent].after(token, log_prob, total) for parent, token, log_prob, total in grown]
+
+    def _finish(self, parent: int, log_prob: float, total: float) -> None:
+        """Record row `parent` as finished, with the log-probability of `</s>` and the sum."""
+        tokens, log_probs = self.rows[parent].written()
+        chosen = len(tokens) + 1 - self.slots[parent // self.width].given_tokens
+        hypothesis = Hypothesis((*tokens, EOS), total / chosen**self.config.lenpen, (*log_probs, log_prob))
+        self._finished[parent // self.width].append(hypothesis)
+
+    def _best(self, n: int) -> list[Hypothesis]:
+        """The finished hypotheses of slot n, best first; among equal scores the one found first comes first."""
+        return sorted(self._finished[n], key=attrgetter("score"), reverse=True)
+
 
 # Beam search, and greedy search, which is a beam of one.
 

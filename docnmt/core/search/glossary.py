@@ -12,18 +12,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig
-from docnmt.core.search.rows import Row
 from docnmt.core.tokenizer import BRK, EOS, UNK, Tokenizer, tag_of
 from docnmt.registry import GENERATORS
 from docnmt.runtime.languages import unspaced
 from docnmt.runtime.system import UsageError, UserError
+
+if TYPE_CHECKING:
+    from docnmt.core.search.generators import Row
 
 # Glossaries: translations of terms, and the search for terms in sentences.
 

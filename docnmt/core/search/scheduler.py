@@ -29,9 +29,8 @@ from docnmt.core.batch import (
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, RowState, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.core.search.generators import ranking
+from docnmt.core.search.generators import Generator, Hypothesis, Prefix, Slot, ranking
 from docnmt.core.search.glossary import Terms
-from docnmt.core.search.rows import Generator, Hypothesis, Prefix, Slot
 from docnmt.core.tokenizer import BRK, EOS, tag_of
 from docnmt.registry import GENERATORS
 from docnmt.runtime.device import INVARIANT_ROWS

@@ -42,7 +42,7 @@ from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import last_sentence_units
 from docnmt.core.scoring.discourse import ForcedExample
-from docnmt.core.search.forced import examples_as_documents
+from docnmt.core.search.translate import examples_as_documents
 from docnmt.core.translation_task import TranslationDataset
 from docnmt.functional import conditional as selective
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, top_sentences

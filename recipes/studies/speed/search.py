@@ -27,7 +27,7 @@ from peers import in_turns, ratio, sentences, spread, vocabulary
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.rows import Hypothesis
+from docnmt.core.search.generators import Hypothesis
 from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
 from docnmt.core.search.translate import translate_corpus, translation
 from docnmt.core.tokenizer import EOS

@@ -17,7 +17,7 @@ from small_models import build
 
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.scoring.discourse import ForcedExample
-from docnmt.core.search.forced import forced_scores
+from docnmt.core.search.translate import forced_scores
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.translation_task import TranslationDataset
 from docnmt.runtime.system import UserError
