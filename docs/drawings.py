@@ -36,7 +36,7 @@ TRAINING = (
     ("gradient, clipping, step", "core/training/update.py", "weights"),
 )
 TRANSLATING = (
-    ("sentences and their structure", "core/lines.py", "documents"),
+    ("sentences and their structure", "core/read_corpus.py", "documents"),
     ("the same corpus, from lines", "core/corpus.py", "ParallelCorpus"),
     ("what the model reads and writes at once", "core/batch.py", "Units (U,)"),
     ("units by the model's plan, packed", "core/search/scheduler.py", "Job"),

@@ -18,8 +18,7 @@ import numpy as np
 
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.apps.options import AlignConfig, ModelsConfig
-from docnmt.core.lines import Facts, TextLines
-from docnmt.core.read_corpus import read_text
+from docnmt.core.read_corpus import Facts, TextLines, read_text
 from docnmt.core.split_sentences import splitter
 from docnmt.runtime.languages import joined
 from docnmt.runtime.system import UsageError, UserError, __version__, check_new, check_readable, write_text

@@ -41,8 +41,7 @@ from docnmt.core.corpus import (
     write_meta,
 )
 from docnmt.core.data_options import TranslationPreprocessConfig
-from docnmt.core.lines import KINDS, Facts, ParallelDocument
-from docnmt.core.read_corpus import Reading, SplitFiles, find_split, read_split
+from docnmt.core.read_corpus import KINDS, Facts, ParallelDocument, Reading, SplitFiles, find_split, read_split
 from docnmt.core.tokenizer import UNK, Tokenizer, detokenizer
 from docnmt.core.units import cut_units, document_units
 from docnmt.core.vocabularies import make_tokenizers

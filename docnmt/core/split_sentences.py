@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from docnmt.core.corpus import Document
 from docnmt.core.data_options import Columns
-from docnmt.core.lines import TextLines, check_marks, is_blank, kind_of_line
+from docnmt.core.read_corpus import TextLines, check_marks, is_blank, kind_of_line
 from docnmt.runtime.languages import CJK, base, joined
 from docnmt.runtime.system import UserError
 

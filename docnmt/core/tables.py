@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from docnmt.core.data_options import BARE, Columns, complete
-from docnmt.core.lines import (
+from docnmt.core.read_corpus import (
     ENDINGS,
     DocumentBuilder,
     Facts,

@@ -34,7 +34,7 @@ from docnmt.core.corpus import (
     write_array,
     write_meta,
 )
-from docnmt.core.lines import TextLines, half_character, is_blank
+from docnmt.core.read_corpus import TextLines, half_character, is_blank
 from docnmt.core.split_sentences import split_sentences
 from docnmt.core.tables import open_table, text_rows
 from docnmt.core.task import ModelClass, TaskState

@@ -24,9 +24,8 @@ from docnmt.cli.command import Given
 from docnmt.cli.train import parse
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.lines import Facts
 from docnmt.core.preprocess import describe_folder
-from docnmt.core.read_corpus import Reading, SplitFiles, read_split
+from docnmt.core.read_corpus import Facts, Reading, SplitFiles, read_split
 from docnmt.core.scoring.discourse import read_contrastive, read_questions, with_contexts
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.training.checkpoint import checksums_of, load_checkpoint, load_model

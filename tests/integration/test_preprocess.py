@@ -17,9 +17,8 @@ from parallel_text import ParallelText, read_all
 from docnmt.cli import preprocess
 from docnmt.core.corpus import Document, ParallelCorpus, structure_of
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.lines import TextLines
 from docnmt.core.preprocess import describe_folder, fitting_workers
-from docnmt.core.read_corpus import Reading, find_split
+from docnmt.core.read_corpus import Reading, TextLines, find_split
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.system import UserError

@@ -169,7 +169,7 @@ def test_an_endless_input_takes_constant_memory() -> None:
             return b"the dog sees a cat.\n\n" if self.left else b""
 
     arriving = Arriving(Endless(), name="stdin", idle=gathered.idle)
-    from docnmt.core.lines import TextLines
+    from docnmt.core.read_corpus import TextLines
     from docnmt.core.split_sentences import of_sentences
 
     for each in of_sentences(TextLines(arriving.blocks(), name="stdin")):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from docnmt.cli import preprocess
 from docnmt.core.corpus import ParallelCorpus, Structure, StructureBuilder, unit_numbers
-from docnmt.core.lines import Facts
-from docnmt.core.read_corpus import SplitFiles, read_split
+from docnmt.core.read_corpus import Facts, SplitFiles, read_split
 
 TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet
 neighbour orchestra newspaper telegram mountain harbour lighthouse journey kitchen breakfast umbrella photograph

@@ -13,8 +13,7 @@ import torch
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus, StructureBuilder, TextArray, TokenArray, unit_numbers
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.lines import Facts, TextLines
-from docnmt.core.read_corpus import read_text
+from docnmt.core.read_corpus import Facts, TextLines, read_text
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.training.checkpoint import LoadedModel, save_checkpoint, unique_state
 from docnmt.core.training.run import TrainingState

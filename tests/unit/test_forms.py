@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from parallel_text import Read, places, read_all
 
-from docnmt.core.lines import Facts, TextLines
-from docnmt.core.read_corpus import Reading, find_split, read_text
+from docnmt.core.read_corpus import Facts, Reading, TextLines, find_split, read_text
 from docnmt.runtime.system import UserError
 
 

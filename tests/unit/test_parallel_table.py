@@ -15,8 +15,7 @@ from parallel_text import documents, read_all, translate
 
 from docnmt.core.corpus import Structure
 from docnmt.core.data_options import parse_columns
-from docnmt.core.lines import Facts
-from docnmt.core.read_corpus import Reading, find_split
+from docnmt.core.read_corpus import Facts, Reading, find_split
 from docnmt.runtime.system import UserError
 
 Read = tuple[list[tuple[str, ...]], Structure, list[str], Facts]

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.core.corpus import Structure, StructureBuilder, renumber, unit_numbers
-from docnmt.core.lines import Facts, TextLines
-from docnmt.core.read_corpus import read_text
+from docnmt.core.read_corpus import Facts, TextLines, read_text
 
 
 def test_a_unit_begins_where_its_own_or_an_outer_label_changes() -> None:

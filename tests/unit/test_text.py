@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.core import lines as text
-from docnmt.core.lines import TextLines, is_blank
+from docnmt.core import read_corpus as text
+from docnmt.core.read_corpus import TextLines, is_blank
 from docnmt.runtime.system import UserError
 
 

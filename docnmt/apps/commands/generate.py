@@ -33,7 +33,7 @@ from docnmt.apps.commands.output import (
 from docnmt.apps.commands.translating import Given, Translating
 from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus, TextArray
-from docnmt.core.lines import TextLines
+from docnmt.core.read_corpus import TextLines
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences

@@ -37,8 +37,8 @@ from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.corpus import ParallelCorpus, UnknownText, unit_numbers
 from docnmt.core.data_options import parse_columns
 from docnmt.core.formality import note_formless
-from docnmt.core.lines import TextLines, is_blank, kind_of_line, note_separators, separator
 from docnmt.core.models.encoder_decoder import TranslationTask
+from docnmt.core.read_corpus import TextLines, is_blank, kind_of_line, note_separators, separator
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.scheduler import source_lengths
 from docnmt.core.search.translate import SentenceResult

@@ -20,7 +20,7 @@ from docnmt.apps.explain.attention import AlignedPiece, Explanation, aligned, re
 from docnmt.apps.options import MemoryConfig, Precision, check_memory_window
 from docnmt.core.corpus import Document, ParallelCorpus, TokenArray
 from docnmt.core.formality import Formality
-from docnmt.core.lines import TextLines, is_blank
+from docnmt.core.read_corpus import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import Glossary
 from docnmt.core.search.translate import Translation, TranslationMemory, sentence_score, token_log_probs

@@ -15,7 +15,7 @@ from docnmt.apps.serve.http import Refused, too_many
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Form, Formality
-from docnmt.core.lines import TextLines, half_character, is_blank
+from docnmt.core.read_corpus import TextLines, half_character, is_blank
 from docnmt.core.search.translate import Translation
 from docnmt.runtime.languages import base, joined, one_line, same_language
 from docnmt.runtime.system import UserError

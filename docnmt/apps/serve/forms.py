@@ -59,7 +59,7 @@ from docnmt.apps.serve.search import Wishes
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
 from docnmt.core.corpus import UnknownText
 from docnmt.core.formality import Formality
-from docnmt.core.lines import half_character
+from docnmt.core.read_corpus import half_character
 from docnmt.core.tokenizer import UnknownLanguage
 from docnmt.runtime.languages import base
 from docnmt.runtime.system import UserError

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from docnmt.core.lines import TextLines
+from docnmt.core.read_corpus import TextLines
 from docnmt.core.scoring.config import CONTEXT_SEED
 from docnmt.core.tables import open_table, text_rows
 from docnmt.runtime.system import Count, Name, OpenObject, UserError, checked, needing, parse_json, read_limited

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from docnmt.core.lines import TextLines, is_blank
+from docnmt.core.read_corpus import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.tokenizer import BRK, EOS, UNK, Tokenizer, tag_of
 from docnmt.registry import GENERATORS

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import RaggedWriter, SplitFolder, TokenArray, offsets_of, write_array
-from docnmt.core.lines import TextLines, kind_of_table
+from docnmt.core.read_corpus import TextLines, kind_of_table
 from docnmt.core.tables import open_table, text_rows
 from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import Spans
@@ -127,7 +127,7 @@ class PairDataset:
 
 
 def text_lines(path: Path | None) -> Iterator[str]:
-    """Return the lines of a file, or of standard input; errors as in `docnmt.core.lines`."""
+    """Return the lines of a file, or of standard input; errors as in `docnmt.core.read_corpus`."""
     return iter(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
 
 

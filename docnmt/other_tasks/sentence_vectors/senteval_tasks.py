@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.core.lines import TextLines
+from docnmt.core.read_corpus import TextLines
 from docnmt.core.training.checkpoint import read_header
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import SentEvalConfig

@@ -28,8 +28,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from docnmt.core.lines import TextLines
-from docnmt.core.read_corpus import side
+from docnmt.core.read_corpus import TextLines, side
 from docnmt.core.scoring.text_files import read_layout
 from docnmt.runtime.system import UserError, write_text
 

@@ -20,8 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from docnmt.apps.compare import foreign_order, in_documents
-from docnmt.core.lines import TextLines
-from docnmt.core.read_corpus import side
+from docnmt.core.read_corpus import TextLines, side
 from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.runtime.system import UserError, write_text
 
