@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from pathlib import Path, PurePath
 from xml.sax.saxutils import escape, quoteattr
 
@@ -103,64 +103,47 @@ def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None 
             f"{n:,} and {m:,} sentences are too many to align at once; expected at most {MOST_CELLS:,} pairs: divide "
             "the documents, into chapters for instance"
         )
-    costs = _Costs(source, target, np.zeros((n, m), dtype=np.float32) if evidence is None else evidence)
-    kinds = list(BEADS)
-    chosen = np.zeros((n + 1, m + 1), dtype=np.uint8)
-    rows = [np.full(m + 1, np.inf), np.full(m + 1, np.inf)]  # the rows of the last two source sentences
-    alone = -np.log(BEADS[0, 1])
-    skipped = alone * np.arange(m + 1)  # sentences of the target, one by one
+    evidence = np.zeros((n, m), dtype=np.float32) if evidence is None else evidence
+    ratio = max(target.lengths.sum(), 1.0) / max(source.lengths.sum(), 1.0)
+    windows = np.lib.stride_tricks.sliding_window_view
+
+    def costs(i: int, s: int, t: int) -> np.ndarray:
+        """Of beads of `s` source sentences from i, with `t` target sentences from each j: (m + 1 - t,)."""
+        if t == 0:
+            return np.full(m + 1, -np.log(BEADS[s, t]))
+        lengths = windows(target.lengths, t).sum(1)
+        found: np.ndarray = length_cost(source.lengths[i : i + s].sum(), lengths, ratio) - np.log(BEADS[s, t])
+        found += BOUNDARY[np.abs(target.begins[: m + 1 - t] - source.begins[i])]
+        if s == 2:
+            found += BOUNDARY[source.begins[i + 1]]
+        if t == 2:
+            found += BOUNDARY[target.begins[1:]]
+        found -= windows(evidence[i : i + s].sum(0), t).sum(1)
+        return found
+
+    shapes = list(BEADS)
+    chosen = np.zeros((n + 1, m + 1), dtype=np.uint8)  # the shape of the last bead, by its number
+    rows = [np.full(m + 1, np.inf), np.full(m + 1, np.inf)]  # costs up to the last two source sentences
+    skipped = -np.log(BEADS[0, 1]) * np.arange(m + 1)  # sentences of the target, one by one
     for i in range(n + 1):
         best = np.full(m + 1, np.inf)
         best[0] = 0.0 if i == 0 else np.inf
-        for number, (s, t) in enumerate(kinds):
+        for number, (s, t) in enumerate(shapes):
             if s == 0 or s > i or t > m:
                 continue
-            costs_of_shape = rows[-s][: m + 1 - t] + costs.row(i - s, s, t)
+            costs_of_shape = rows[-s][: m + 1 - t] + costs(i - s, s, t)
             better = costs_of_shape < best[t:]
             best[t:][better] = costs_of_shape[better]
             chosen[i, t:][better] = number
         running = np.minimum.accumulate(best - skipped) + skipped
-        chosen[i][running < best - 1e-9] = kinds.index((0, 1))  # long sums differ in the last digits
+        chosen[i][running < best - 1e-9] = shapes.index((0, 1))  # long sums differ in the last digits
         rows = [rows[-1], np.minimum(running, best)]
-    return _path(chosen, kinds)
-
-
-def _path(chosen: np.ndarray, kinds: list[tuple[int, int]]) -> list[Bead]:
-    i, j = chosen.shape[0] - 1, chosen.shape[1] - 1
-    beads = []
+    beads, i, j = list[Bead](), n, m
     while i or j:
-        s, t = kinds[chosen[i, j]]
+        s, t = shapes[chosen[i, j]]
         i, j = i - s, j - t
         beads.append(Bead(tuple(range(i, i + s)), tuple(range(j, j + t))))
     return beads[::-1]
-
-
-class _Costs:
-    """Computes the costs of beads."""
-
-    def __init__(self, source: AlignedSide, target: AlignedSide, evidence: np.ndarray) -> None:
-        self._sides, self._evidence = (source, target), evidence
-        whole = [max(side.lengths.sum(), 1.0) for side in (source, target)]
-        self._ratio = whole[1] / whole[0]
-
-    def row(self, i: int, s: int, t: int) -> np.ndarray:
-        """Return costs (m + 1 - t,) of beads of `s` source sentences from i, with `t` target sentences from each j."""
-        source, target = self._sides
-        m = len(target.texts)
-        if t == 0:
-            return np.full(m + 1, -np.log(BEADS[s, t]))
-        length = source.lengths[i : i + s].sum()
-        lengths = np.lib.stride_tricks.sliding_window_view(target.lengths, t).sum(1)
-        costs: np.ndarray = length_cost(length, lengths, self._ratio) - np.log(BEADS[s, t])
-        mismatch = np.abs(target.begins[: m + 1 - t] - source.begins[i])
-        costs += BOUNDARY[mismatch]
-        if s == 2:
-            costs += BOUNDARY[source.begins[i + 1]]
-        if t == 2:
-            costs += BOUNDARY[target.begins[1:]]
-        gain = self._evidence[i : i + s].sum(0)
-        costs -= np.lib.stride_tricks.sliding_window_view(gain, t).sum(1)
-        return costs
 
 
 # Evidence of words is the log of how many times as probable the target's words are beside the source's as by
@@ -176,20 +159,18 @@ _SHARE = 0.05
 _MOST = 5.0
 
 
-def words_of(texts: Sequence[str]) -> list[Counter[str]]:
-    """Count each sentence's words and signs, by their initial letters and without case."""
-    return [Counter(word[:_ALIKE] for word in _WORD.findall(text.casefold())) for text in texts]
-
-
 def word_evidence(source: AlignedSide, target: AlignedSide) -> np.ndarray:
-    """Return evidence (n, m), float32, for `docnmt.apps.align.align.align`."""
-    source_words, target_words = words_of(source.texts), words_of(target.texts)
+    """Return evidence (n, m), float32, for `align`: of words and signs, by their initial letters and without case."""
+    source_words, target_words = (
+        [Counter(word[:_ALIKE] for word in _WORD.findall(text.casefold())) for text in side.texts]
+        for side in (source, target)
+    )
     counts = sum(target_words, Counter[str]())
     total = max(counts.total(), 1)
-    places: dict[str, list[int]] = defaultdict(list)
+    sentences_of: dict[str, list[int]] = defaultdict(list)
     for j, words in enumerate(target_words):
         for word in words:
-            places[word].append(j)
+            sentences_of[word].append(j)
     none = np.log(1 - _SHARE)
     evidence = np.tile(
         np.array([none * len(words) for words in target_words], dtype=np.float32), (len(source_words), 1)
@@ -198,7 +179,7 @@ def word_evidence(source: AlignedSide, target: AlignedSide) -> np.ndarray:
         for word in words.keys() & counts.keys():
             alike = _SHARE * words[word] / words.total()
             gain = np.log(1 - _SHARE + alike * total / counts[word])
-            evidence[i, places[word]] += min(gain, _MOST) - none
+            evidence[i, sentences_of[word]] += min(gain, _MOST) - none
     return evidence
 
 
@@ -272,65 +253,42 @@ def _detected(side: list[AlignedSide], path: Path, name: str) -> str:
 def sides_of(path: Path, split: Split) -> list[AlignedSide]:
     """Read the documents of a file that have at least one sentence."""
     check_readable(path)
-    if _is_document(path):
-        sides = [_document(path, split)]
+    if not _is_document(path):
+        sides = [
+            AlignedSide([row[0] for row in document.rows], [("0", unit[-1]) for unit in document.units])
+            for document in read_text([TextLines(path)], Facts())
+            if document.rows
+        ]
     else:
-        documents = [document for document in read_text([TextLines(path)], Facts()) if document.rows]
-        sides = [AlignedSide([row[0] for row in one.rows], [("0", own[-1]) for own in one.units]) for one in documents]
+        kind = kind_of(path.name)
+        if reader_of(kind, name=str(path)).bilingual:
+            raise UserError(f"{path}: a file of both languages is aligned already; docnmt-translate reads it as it is")
+        document = read(path.read_bytes(), kind, name=str(path), source_lang="", target_lang="")
+        texts, units = list[str](), list[tuple[str, str]]()
+        for segment in document.segments:
+            sentences = [sentence for line in segment.text.split("\n") for sentence in split(line)]
+            texts += sentences
+            units += [segment.units] * len(sentences)
+        sides = [AlignedSide(texts, units)]
     if not any(side.texts for side in sides):
         raise UserError(f"{path}: has no text; expected sentences to align")
     return sides
 
 
-def _document(path: Path, split: Split) -> AlignedSide:
-    kind = kind_of(path.name)
-    if reader_of(kind, name=str(path)).bilingual:
-        raise UserError(f"{path}: a file of both languages is aligned already; docnmt-translate reads it as it is")
-    document = read(path.read_bytes(), kind, name=str(path), source_lang="", target_lang="")
-    texts, units = list[str](), list[tuple[str, str]]()
-    for segment in document.segments:
-        own = [sentence for line in segment.text.split("\n") for sentence in split(line)]
-        texts += own
-        units += [segment.units] * len(own)
-    return AlignedSide(texts, units)
-
-
 #: Characters that XML cannot represent.
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
-#: The pairs of texts of each document.
-Pairs = Sequence[Sequence[tuple[str, str]]]
 
-
-def _files_of(output: Path, languages: tuple[str, str]) -> list[Path]:
-    """Return the paths of the files to write."""
-    if output.suffix.lower() == ".tmx":
-        return [output]
-    return [output.parent / f"{output.name}.{language}" for language in languages]
-
-
-def _write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overwrite: bool) -> None:
-    """Write OUT.tmx, or OUT.SRC and OUT.TGT: one pair per line, an empty line between documents."""
-    files = _files_of(output, languages)
-    for file in files:
-        check_new(file, overwrite=overwrite)
-    if len(files) == 1:
-        write_text(files[0], _tmx(pairs, languages))
-        return
-    for side, file in enumerate(files):
-        write_text(file, "\n".join("".join(f"{pair[side]}\n" for pair in own) for own in pairs if own))
-
-
-def _tmx(pairs: Pairs, languages: tuple[str, str]) -> str:
+def _tmx(pairs: Sequence[tuple[str, str]], languages: tuple[str, str]) -> str:
     """Return a translation memory in TMX 1.4."""
-    for text in (text for own in pairs for pair in own for text in pair):
+    for text in (text for pair in pairs for text in pair):
         if forbidden := _NO_XML.search(text):
             raise UserError(
                 f"'{text[:40]}': has the character U+{ord(forbidden[0]):04X}, which no XML file can; remove it"
             )
-    variants = "".join(f"      <tuv xml:lang={quoteattr(each)}><seg>{{}}</seg></tuv>\n" for each in languages)
+    variants = "".join(f"      <tuv xml:lang={quoteattr(code)}><seg>{{}}</seg></tuv>\n" for code in languages)
     unit = f"    <tu>\n{variants}    </tu>\n"
-    units = "".join(unit.format(*map(escape, pair)) for own in pairs for pair in own)
+    units = "".join(unit.format(*map(escape, pair)) for pair in pairs)
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <tmx version="1.4">
   <header creationtool="docnmt-align" creationtoolversion={quoteattr(__version__)} segtype="sentence" o-tmf="docnmt" \
@@ -374,11 +332,13 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
         if not unsaid:
             raise UsageError(f"{paths[0]} and {paths[1]} are both called '{source}'; expected two languages")
         raise UsageError(f"{paths[0]} and {paths[1]} both seem to be '{source}'; give {' and '.join(unsaid)}")
-    output = Path(config.output)
-    for file in _files_of(output, (source, target)):
+    output, languages = Path(config.output), (source, target)
+    is_memory = output.suffix.lower() == ".tmx"
+    files = [output] if is_memory else [output.parent / f"{output.name}.{language}" for language in languages]
+    for file in files:
         check_new(file, overwrite=config.overwrite)
     aligned = [(one, other, aligner(one, other)) for one, other in zip(*sides, strict=True)]
-    pairs = [
+    pairs = [  # of each document
         [
             (joined(one.texts[n] for n in bead.source), joined(other.texts[n] for n in bead.target))
             for bead in beads
@@ -386,10 +346,23 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
         ]
         for one, other, beads in aligned
     ]
-    _write_pairs(output, pairs, (source, target), overwrite=config.overwrite)
-    _report(paths, aligned, say)
-    written = " and ".join(map(str, _files_of(output, (source, target))))
-    say(f"{written}: {sum(map(len, pairs)):,} pairs, {source} and {target}")
+    if is_memory:
+        write_text(output, _tmx([*chain.from_iterable(pairs)], languages))
+    else:  # a pair a line, an empty line between documents
+        for side, file in enumerate(files):
+            documents = ("".join(f"{pair[side]}\n" for pair in document) for document in pairs if document)
+            write_text(file, "\n".join(documents))
+    shapes: Counter[str] = Counter()
+    for number, (one, other, beads) in enumerate(aligned, 1):
+        document = f"document {number}, " if len(aligned) > 1 else ""
+        for bead in beads:
+            shapes[f"{len(bead.source)}-{len(bead.target)}"] += 1
+            path, texts = (paths[1], other.texts) if bead.target else (paths[0], one.texts)
+            for sentence in () if bead.source and bead.target else bead.source or bead.target:
+                shown = texts[sentence][:_SHOWN] + (" …" if len(texts[sentence]) > _SHOWN else "")
+                say(f"{path}: {document}sentence {sentence + 1} has no counterpart: {shown}")
+    say("sentences of source and target: " + ", ".join(f"{shape} {count:,}" for shape, count in shapes.most_common()))
+    say(f"{' and '.join(map(str, files))}: {sum(map(len, pairs)):,} pairs, {source} and {target}")
 
 
 def aligner_of(
@@ -423,22 +396,3 @@ def aligner_of(
         return align(source, target, words + model_evidence(source, target, align(source, target, words), score))
 
     return by_model, chosen
-
-
-def _report(
-    paths: tuple[Path, Path], sides: Sequence[tuple[AlignedSide, AlignedSide, list[Bead]]], say: Callable[[str], None]
-) -> None:
-    """Report every sentence without a counterpart, and the number of beads of each kind."""
-    kinds: Counter[str] = Counter()
-    for number, (source, target, beads) in enumerate(sides, 1):
-        document = f"document {number}, " if len(sides) > 1 else ""
-        for bead in beads:
-            kinds[f"{len(bead.source)}-{len(bead.target)}"] += 1
-            for path, side, own, other in (
-                (paths[0], source, bead.source, bead.target), (paths[1], target, bead.target, bead.source),
-            ):  # fmt: skip
-                for sentence in own if not other else ():
-                    text = side.texts[sentence]
-                    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
-                    say(f"{path}: {document}sentence {sentence + 1} has no counterpart: {text}")
-    say("sentences of source and target: " + ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common()))
