@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any  # JSON
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,8 +95,7 @@ WIDTH, HEIGHT = 360, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 8, 36
 
 
-@dataclass(frozen=True)
-class _Point:
+class _Point(NamedTuple):
     """A score at x; y grows downward, so `low` has the larger y."""
 
     x: float
@@ -106,8 +105,7 @@ class _Point:
     label: str
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """A chart: points of every system above labelled places, with horizontal lines at round scores."""
 
     name: str
@@ -121,10 +119,11 @@ def chart(
     name: str, axis: str, labels: Sequence[str], systems: Sequence[str], scores: Sequence[Sequence[Interval]]
 ) -> Chart:
     """Lay out a chart: `axis` is the meaning of the labels below it; for each, `scores` has an interval a system."""
-    every = [interval for row in scores for interval in row]
-    low, high = _range(every)
+    low, high = _range([interval for row in scores for interval in row])
     low, high = low - (high - low) / 20, high + (high - low) / 20
-    ticks = _ticks(low, high)
+    unit: float = 10 ** math.floor(math.log10((high - low) / 5))
+    between = next(unit * times for times in (1, 2, 5, 10) if unit * times >= (high - low) / 5)  # at most five ticks
+    ticks = [round(between * n, 6) for n in range(math.ceil(low / between), math.floor(high / between) + 1)]
     step = (WIDTH - _LEFT - _RIGHT) / len(labels)
     aside = min(7.0, step / (len(systems) + 1))  # so that intervals do not hide one another
 
@@ -157,14 +156,6 @@ def bars(intervals: Sequence[Interval]) -> list[tuple[float, float, float]]:
 def _range(intervals: Sequence[Interval]) -> tuple[float, float]:
     low, high = min(interval.least for interval in intervals), max(interval.most for interval in intervals)
     return (low, high) if high - low > 1e-6 else (low - 1, high + 1)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers from `low` to `high`, at most five."""
-    rough = (high - low) / 5
-    unit: float = 10 ** math.floor(math.log10(rough))
-    step = next(unit * times for times in (1, 2, 5, 10) if unit * times >= rough)
-    return [round(step * n, 6) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def names_of(files: Sequence[str], option: str, given: Sequence[str] = ()) -> list[str]:

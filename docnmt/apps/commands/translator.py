@@ -46,7 +46,7 @@ class InMemory:
 
     documents: tuple[Document, ...]
     several: bool  # a list of documents was given
-    before: tuple[int, ...] | None = None  # how many first sentences of each are its context
+    before: tuple[int, ...] = ()  # how many first sentences of each are its context, if any have one
 
     @classmethod
     def of(cls, documents: object, name: str, split: Callable[[str], list[str]] | None = None) -> InMemory:
@@ -101,11 +101,16 @@ class InMemory:
         return [place for document in self.documents for place in range(len(document.sentences))]
 
     @cached_property
+    def sizes(self) -> list[int]:
+        """The number of sentences of each document without its context."""
+        contexts = self.before or (0,) * len(self.documents)
+        return [len(document.sentences) - before for document, before in zip(self.documents, contexts, strict=True)]
+
+    @cached_property
     def own(self) -> list[bool]:
         """For each sentence, whether it is none of a context."""
-        contexts = self.before or (0,) * len(self.documents)
-        pairs = zip(self.documents, contexts, strict=True)
-        return [place >= before for document, before in pairs for place in range(len(document.sentences))]
+        counts = zip([len(document.sentences) for document in self.documents], self.sizes, strict=True)
+        return [place >= count - size for count, size in counts for place in range(count)]
 
     @cached_property
     def kept(self) -> list[int]:
@@ -114,16 +119,13 @@ class InMemory:
 
     def corpus(self, models: LoadedModels, translations: Sequence[str] | None = None) -> ParallelCorpus:
         """Return a corpus of the sentences that have text, with the translations of all sentences if given."""
-        documents = [
-            document.take([n for n, text in enumerate(document.sentences) if not is_blank(text)])
-            for document in self.documents
-        ]
-        corpus = ParallelCorpus.from_documents(documents, models.task.source_tokenizer)
+        task, documents = models.task, self.documents
+        kept = [one.take([n for n, text in enumerate(one.sentences) if not is_blank(text)]) for one in documents]
+        corpus = ParallelCorpus.from_documents(kept, task.source_tokenizer)
         if translations is None:
             return corpus
-        tokenizer = models.task.target_tokenizer
-        tokens = tokenizer.encode([translations[n] for n in self.kept])
-        return replace(corpus, target=TokenArray.from_lists(tokens, tokenizer.vocab_size))
+        tokens = task.target_tokenizer.encode([translations[n] for n in self.kept])
+        return replace(corpus, target=TokenArray.from_lists(tokens, task.target_tokenizer.vocab_size))
 
     def explanations(
         self, translating: Translating, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], given: Given = None
@@ -137,13 +139,7 @@ class InMemory:
     def shaped(self, values: Sequence[T]) -> list[T] | list[list[T]]:
         """Return values, one per sentence, in the shape of the documents as they were given, without contexts."""
         wanted = iter([value for value, own in zip(values, self.own, strict=True) if own])
-        return [list(islice(wanted, size)) for size in self._sizes] if self.several else list(wanted)
-
-    @property
-    def _sizes(self) -> list[int]:
-        """The number of sentences of each document without its context."""
-        contexts = self.before or (0,) * len(self.documents)
-        return [len(each.sentences) - before for each, before in zip(self.documents, contexts, strict=True)]
+        return [list(islice(wanted, size)) for size in self.sizes] if self.several else list(wanted)
 
     def partners(self, given: object, name: str) -> list[str | None]:
         """Return for each sentence its translation in `given`, which has the shape of the documents, or None."""
@@ -151,18 +147,17 @@ class InMemory:
             return [None] * len(self.sentences)
         lists = _sentences(given, name)
         parts = [_sentences(part, f"{name}: document {n}") for n, part in enumerate(lists)] if self.several else [lists]
-        if [len(part) for part in parts] != self._sizes:
-            counts = f"{_shown(self._sizes)}, got {_shown([len(part) for part in parts])}"
+        if (got := [len(part) for part in parts]) != self.sizes:
+            counts = f"{_shown(self.sizes)}, got {_shown(got)}"
             raise UserError(f"{name}: expected an entry for each sentence of documents of {counts} sentences")
         translations: list[str | None] = []
         for number, (part, document) in enumerate(zip(parts, self.documents, strict=True)):
-            translations += [None] * (len(document.sentences) - len(part))  # of the context
-            own = document.sentences[len(document.sentences) - len(part) :]
-            for place, (text, source) in enumerate(zip(part, own, strict=True)):
+            before = len(document.sentences) - len(part)
+            for place, (text, source) in enumerate(zip(part, document.sentences[before:], strict=True)):
                 where = f"{name}: {f'document {number}, ' if self.several else ''}sentence {place}"
                 if text is not None and text_of(text, where).strip() and is_blank(source):
                     raise UserError(f"{where}: '{text[:40]}' translates a sentence without text")
-            translations += part
+            translations += [*[None] * before, *part]
         return translations
 
 
