@@ -227,22 +227,22 @@ def _read(path: Path, name: str) -> Answers:
     what = f"{path}: is not what docnmt-score --contrastive … --json or --generative … --json prints"
     content: Any = parse_json(read_limited(path), what)
     try:
-        asked, done = ("groups", "solved") if "solved" in content else ("questions", "answered")
+        total, done = ("groups", "solved") if "solved" in content else ("questions", "answered")
         solved = tuple(bool(group.pop(done)) for group in content[done])
         labels = tuple(json.dumps(group) for group in content[done])
         by = {
-            str(label): {str(value): (int(cell[asked]), _accuracy(cell, asked)) for value, cell in cells.items()}
+            str(label): {str(value): (int(cell[total]), _accuracy(cell, total)) for value, cell in cells.items()}
             for label, cells in content["by"].items()
         }
-        chance = float(content["chance"]) if asked == "groups" else None
-        return Answers(name, _accuracy(content, asked), chance, labels, solved, by)
+        chance = float(content["chance"]) if total == "groups" else None
+        return Answers(name, _accuracy(content, total), chance, labels, solved, by)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise UserError(what) from error
 
 
-def _accuracy(cell: Mapping[str, float], asked: str) -> Interval:
+def _accuracy(cell: Mapping[str, float], total: str) -> Interval:
     """Return an accuracy in percent and its 95 % interval (Wilson 1927, Probable inference, the law of succession)."""
-    z, n, share = 1.959964, int(cell[asked]), float(cell["accuracy"]) / 100
+    z, n, share = 1.959964, int(cell[total]), float(cell["accuracy"]) / 100
     if not 0 <= share <= 1:  # also NaN
         raise ValueError(f"an accuracy of {100 * share} %")
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)

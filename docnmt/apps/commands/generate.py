@@ -119,7 +119,7 @@ def generate(
         raise UsageError("--formality given: no translations are given; give --prefix-references SHARE, too")
     corpus = translating.tagged(corpus, given)
     rest = Rest.of(corpus, given)
-    references = [rest.texts(each) for each in corpus.references]
+    references = [rest.texts(reference) for reference in corpus.references]
     scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
     score = _scoring(loaded, rest, config, wanted, references if scored else [])
     aligned, speed = _translate(translating, corpus, given, prefixes, config, None if config.quiet else out)
@@ -236,7 +236,7 @@ def _translate(
             aligned.append((result, pairs))
             if out is not None:
                 reference = corpus.references[0][result.number] if corpus.references else ""
-                words = [pharaoh(each) for each in pairs]
+                words = [pharaoh(pair) for pair in pairs]
                 print(*lines(result, corpus.source_text[result.number], reference or None, words), sep="\n", file=out)
     if not ranks.rank():
         limited.note()
@@ -262,7 +262,9 @@ def _write(
     files = {HYPOTHESES: texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
     if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
         files["source.txt"] = rest.texts(rest.corpus.source_text)
-        files |= {f"reference{n or ''}.txt": rest.texts(each) for n, each in enumerate(rest.corpus.references)}
+        files |= {
+            f"reference{n or ''}.txt": rest.texts(reference) for n, reference in enumerate(rest.corpus.references)
+        }
     with replacing_folder(folder, marker=SCORES, overwrite=config.overwrite) as temporary:
         for name, sentences in files.items():
             with (temporary / name).open("w", encoding="utf-8") as file:

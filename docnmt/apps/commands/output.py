@@ -39,7 +39,7 @@ def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequenc
 
     write_explanation(
         Path(name), documents, tokenizer=loaded.task.source_tokenizer, languages=loaded.task.languages,
-        models=[str(each) for each in loaded.paths],
+        models=[str(path) for path in loaded.paths],
     )  # fmt: skip
 
 

@@ -226,11 +226,11 @@ def search_options(beam: int, options: Mapping[str, object]) -> tuple[Generation
 
 def with_targets(sources: object, targets: object) -> tuple[InMemory, list[str]]:
     """Return the sources, and a translation for each sentence."""
-    asked = InMemory.of(sources, "sources")
-    texts = asked.partners(targets, "targets")
+    in_memory = InMemory.of(sources, "sources")
+    texts = in_memory.partners(targets, "targets")
     if None in texts:
         raise UserError(f"targets: sentence {texts.index(None)} is None; expected a text")
-    return asked, [text or "" for text in texts]
+    return in_memory, [text or "" for text in texts]
 
 
 class Translator:
@@ -286,8 +286,8 @@ class Translator:
         models = self.between(source_lang, target_lang).models
         generation, search = search_options(beam, {"formality": formality, **options})
         split = sentence_splitter(splitter, models.task.source_lang)
-        asked = InMemory.of(documents, "documents", split)
-        asked, known = asked.behind(context, asked.partners(given, "given"), split)
+        in_memory = InMemory.of(documents, "documents", split)
+        in_memory, known = in_memory.behind(context, in_memory.partners(given, "given"), split)
         is_known = given is not None or any(known)
         if formality == "given" and not is_known:
             raise UserError("formality: given: no translations are given; expected given=…, too")
@@ -296,8 +296,8 @@ class Translator:
         if memory is not None and not isinstance(memory, TranslationMemory):
             memory = open_memory(MemoryConfig(memory=str(memory)), models)
         translating = Translating(models, generation, search, window, memory, Glossary.of(glossary))
-        words = None if prefix is None else asked.partners(prefix, "prefix")
-        return _translated(translating, asked, known if is_known else None, words, protect=protect, explain=explain)
+        words = None if prefix is None else in_memory.partners(prefix, "prefix")
+        return _translated(translating, in_memory, known if is_known else None, words, protect=protect, explain=explain)
 
     @overload
     def score(self, sources: OneDocument, targets: OneDocument, **options: Any) -> list[float]: ...
@@ -322,26 +322,26 @@ class Translator:
         """
         models = self.between(source_lang, target_lang).models
         generation, search = search_options(1, {"lenpen": lenpen, "max_tokens": max_tokens})
-        asked, translations = with_targets(sources, targets)
+        in_memory, translations = with_targets(sources, targets)
         log_probs = token_log_probs(
-            models.models, models.task, asked.corpus(models, translations), max_tokens=generation.max_tokens,
+            models.models, models.task, in_memory.corpus(models, translations), max_tokens=generation.max_tokens,
             context_window=checked_window(models, context_window),
         )  # fmt: skip
-        scores = [sentence_score(each, models.task, search.lenpen) for each in log_probs]
-        scored = dict(zip(asked.kept, scores, strict=True))
-        return asked.shaped([scored.get(n, 0.0) for n in range(len(translations))])
+        scores = [sentence_score(log_prob, models.task, search.lenpen) for log_prob in log_probs]
+        scored = dict(zip(in_memory.kept, scores, strict=True))
+        return in_memory.shaped([scored.get(n, 0.0) for n in range(len(translations))])
 
     @named_options
     def explain(
         self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents
     ) -> list[Explanation] | list[list[Explanation]]:
         """Explain given translations like `translate` with `explain`; `sources` and `targets` as in `score`."""
-        asked, translations = with_targets(sources, targets)
+        in_memory, translations = with_targets(sources, targets)
         tokenizer = self.models.task.target_tokenizer
-        tokens = tokenizer.encode([translations[n] for n in asked.kept])
+        tokens = tokenizer.encode([translations[n] for n in in_memory.kept])
         translating = Translating(self.models, *search_options(1, {}))
-        pieces = [tokenizer.pieces(each) for each in tokens]
-        return asked.shaped(asked.explanations(translating, asked.corpus(self.models), pieces))
+        pieces = [tokenizer.pieces(encoded) for encoded in tokens]
+        return in_memory.shaped(in_memory.explanations(translating, in_memory.corpus(self.models), pieces))
 
     @named_options
     def align(
@@ -352,35 +352,35 @@ class Translator:
         `sources` and `targets` are as in `score`. Each sentence has a list of `AlignedPiece`s, begin and end in the
         source and in the translation, in the order of the translation; it is empty without cross attention.
         """
-        asked, translations = with_targets(sources, targets)
-        lines = [[side[n] for n in asked.kept] for side in (asked.sentences, translations)]
-        corpus = asked.corpus(self.models, translations)
+        in_memory, translations = with_targets(sources, targets)
+        lines = [[side[n] for n in in_memory.kept] for side in (in_memory.sentences, translations)]
+        corpus = in_memory.corpus(self.models, translations)
         pairs = aligned(read(self.models.models[0], self.models.task, corpus, *lines))
-        by_sentence = dict(zip(asked.kept, pairs, strict=True))
-        return asked.shaped([by_sentence.get(n, []) for n in range(len(translations))])
+        by_sentence = dict(zip(in_memory.kept, pairs, strict=True))
+        return in_memory.shaped([by_sentence.get(n, []) for n in range(len(translations))])
 
 
 def _translated(
-    translating: Translating, asked: InMemory, known: Given, prefixes: Given, *, protect: bool, explain: bool
+    translating: Translating, in_memory: InMemory, known: Given, prefixes: Given, *, protect: bool, explain: bool
 ) -> list[Translation] | list[list[Translation]]:
     """Return the translations of documents, in their shape; `known` and `prefixes` are of all sentences."""
-    models, corpus, kept = translating.loaded, asked.corpus(translating.loaded), asked.kept
-    if not all(asked.own) and not models.reads_translations:  # nothing reads translations of the context
-        texts = zip(known or [None] * len(asked.own), asked.own, strict=True)
+    models, corpus, kept = translating.loaded, in_memory.corpus(translating.loaded), in_memory.kept
+    if not all(in_memory.own) and not models.reads_translations:  # nothing reads translations of the context
+        texts = zip(known or [None] * len(in_memory.own), in_memory.own, strict=True)
         known = [text if own else text or "" for text, own in texts]
     given, begins = (None if texts is None else [texts[n] for n in kept] for texts in (known, prefixes))
     tagged = translating.tagged(corpus, given)
     protected = ProtectedText(corpus, given, models.task, prefixes=begins, on=protect)
     results = protected.results(translating, tagged)
-    translations = [Translation("", (), 0.0, ())] * len(asked.sentences)  # of sentences without text
+    translations = [Translation("", (), 0.0, ())] * len(in_memory.sentences)  # of sentences without text
     for n in kept:
         text = None if known is None else known[n]
         is_given = None if text is None else Translation.of_given(text, models.task.target_tokenizer)
         translations[n] = is_given or next(results).nbest[0]
     if explain:
-        explanations = asked.explanations(translating, tagged, [translations[n].pieces for n in kept], given)
+        explanations = in_memory.explanations(translating, tagged, [translations[n].pieces for n in kept], given)
         translations = [replace(t, explanation=e) for t, e in zip(translations, explanations, strict=True)]
-    return asked.shaped(translations)
+    return in_memory.shaped(translations)
 
 
 @named_options

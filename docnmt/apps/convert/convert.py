@@ -548,7 +548,7 @@ def _all_of(first: Callable[[], str], *others: Callable[[], None]) -> str:
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        raise UsageError([text for each in problems for text in getattr(each, "problems", [str(each)])])
+        raise UsageError([text for problem in problems for text in getattr(problem, "problems", [str(problem)])])
     return result
 
 
@@ -617,8 +617,8 @@ def _read(
     else:
         sentence = read_checkpoint(source, config.to)  # texts are prepared before they are cut, and not there
         sides = [each.preparation for each in (sentence.task.source_tokenizer, sentence.task.target_tokenizer)]
-        if any(each.punctuation for each in sides):
+        if any(side.punctuation for side in sides):
             say(f"note: --normalize-punctuation: {config.to} does not do it; give it text with uniform punctuation")
-        if tags := " and ".join(each.tags[each.tag] for each in sides if each.tag):
+        if tags := " and ".join(side.tags[side.tag] for side in sides if side.tag):
             say(f"note: {config.to} does not put {tags} before texts, as docnmt does; do it yourself")
     return str(sentence), partial(_WRITE[config.to], sentence)

@@ -326,7 +326,7 @@ class Html(Spliced):
             yield token
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
-        values = {n: each.value for n, each in enumerate(self.places) if isinstance(each, _AttributePlace)}
+        values = {n: place.value for n, place in enumerate(self.places) if isinstance(place, _AttributePlace)}
         self._attributes = {values[number]: text.text for number, text in changed.items() if number in values}
         return super()._write({number: text for number, text in changed.items() if number not in values})
 

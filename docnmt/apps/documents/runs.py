@@ -98,7 +98,7 @@ def look_key(look: Element | None) -> str:
 
 def weight(*elements: Element) -> int:
     """About how many bytes elements take, without what is in them."""
-    return sum(100 + sum(map(len, each.attrib.values())) for each in elements)
+    return sum(100 + sum(map(len, element.attrib.values())) for element in elements)
 
 
 def run_like(run: Element, look: Element | None, inside: Sequence[Element]) -> Element:

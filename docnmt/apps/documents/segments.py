@@ -349,11 +349,11 @@ def expect(texts: int = 0, words: int = 0, characters: int = 0) -> None:
 def counted(items: Iterable[T], text: Callable[[T], str]) -> Iterator[T]:
     """The same, as long as it may be so much; `TooMuch` as soon as it is more."""
     texts = words = characters = 0
-    for each in items:
-        if own := text(each).strip():
+    for item in items:
+        if own := text(item).strip():
             texts, words, characters = texts + 1, words + len(own.split()), characters + len(own)
             expect(texts, words, characters)
-        yield each
+        yield item
 
 
 #: Characters that one segment may have, by far more than any model reads; each word of it takes a few hundred bytes.

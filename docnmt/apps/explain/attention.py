@@ -309,7 +309,11 @@ def source_pieces(attentions: Sequence[Attention], sentence: int, source: int, t
     the step that reads it (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation",
     SHIFT-ATT).
     """
-    cross = [each for each in attentions if each.block == "cross" and each.places is not None and not each.model]
+    cross = [
+        attention
+        for attention in attentions
+        if attention.block == "cross" and attention.places is not None and not attention.model
+    ]
     if not source or not cross:
         return (-1,) * target, (-1,) * target
     chosen = cross[(len(cross) - 1) // 2]

@@ -102,7 +102,7 @@ def explain_translations(
         models, task, replace(corpus, target=target), wanted, given=encoded, numbers=_numbers(corpus, rows, numbers),
         context_window=context_window,
     )  # fmt: skip
-    by_row = {int(rows[n]): each for n, each in explanations.items()}
+    by_row = {int(rows[n]): explanation for n, explanation in explanations.items()}
     return [by_row.get(row) for row in range(len(tokens))]
 
 
@@ -146,13 +146,13 @@ def explain(
                 attentions = first.decoder + explanation.decoder, first.encoder + explanation.encoder
                 explanation = replace(first, decoder=attentions[0], encoder=attentions[1])
             explanations[sentence] = explanation
-    asked = {sentence: list(each.others)[:WITHOUT] for sentence, each in explanations.items()}
-    scores = [_scores(model, task, corpus, own, asked, window) for model, own, window in passes]
+    most_read = {sentence: list(each.others)[:WITHOUT] for sentence, each in explanations.items()}
+    scores = [_scores(model, task, corpus, own, most_read, window) for model, own, window in passes]
     log_probs = {  # of the models' mean probabilities
         key: np.logaddexp.reduce([of_model[key] for of_model in scores]) - math.log(len(scores)) for key in scores[0]
     }
     for sentence, each in explanations.items():
-        without = tuple(Without(other, log_probs[sentence, other]) for other in asked[sentence])
+        without = tuple(Without(other, log_probs[sentence, other]) for other in most_read[sentence])
         explanations[sentence] = _renamed(replace(each, log_probs=log_probs[sentence, None], without=without), numbers)
     return explanations
 
@@ -177,14 +177,14 @@ def _read(
 
 def _scores(
     model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, documents: Sequence[_Excerpt],
-    asked: Mapping[int, Sequence[int]], context_window: int | None,
+    most_read: Mapping[int, Sequence[int]], context_window: int | None,
 ) -> dict[tuple[int, int | None], np.ndarray]:  # fmt: skip
-    """Return log p of the pieces of each sentence in its document, and without each sentence in `asked`."""
+    """Return log p of the pieces of each sentence in its document, and without each sentence in `most_read`."""
     variants: list[tuple[_Excerpt, int | None]] = [(document, None) for document in documents]
     for document in documents:
         missing = defaultdict(set)
         for sentence in document.scored:
-            for other in asked[sentence]:
+            for other in most_read[sentence]:
                 missing[other].add(sentence)
         variants += [(document.without(other, scored), other) for other, scored in sorted(missing.items())]
     excerpt, names = taken(corpus, [document for document, _ in variants])
@@ -202,7 +202,7 @@ def _renamed(explanation: Explanation, names: np.ndarray) -> Explanation:
     """Replace every sentence number `n` by `names[n]`."""
 
     def _of(attentions: tuple[Attention, ...]) -> tuple[Attention, ...]:
-        return tuple(replace(each, sentences=names[each.sentences]) for each in attentions)
+        return tuple(replace(attention, sentences=names[attention.sentences]) for attention in attentions)
 
     return replace(
         explanation, number=int(names[explanation.number]), decoder=_of(explanation.decoder),

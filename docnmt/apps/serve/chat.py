@@ -125,16 +125,16 @@ def _model(service: Service) -> str:
     return f"docnmt-{source}-{target}"
 
 
-def _ask(service: Service, asked: ChatRequest) -> Ask:
+def _ask(service: Service, payload: ChatRequest) -> Ask:
     """Return the last message as the text to translate, and those before it as its context."""
-    if asked.n not in (None, 1):
-        raise Refused(400, "unable", f"n: expected 1, as this service has one translation of a text, got {asked.n}")
-    is_json = (asked.response_format or {}).get("type", "text") != "text"
-    for name, unable in (("tools", bool(asked.tools)), ("response_format", is_json)):
+    if payload.n not in (None, 1):
+        raise Refused(400, "unable", f"n: expected 1, as this service has one translation of a text, got {payload.n}")
+    is_json = (payload.response_format or {}).get("type", "text") != "text"
+    for name, unable in (("tools", bool(payload.tools)), ("response_format", is_json)):
         if unable:
             raise Refused(400, "unable", f"{name}: this service translates, and has no such thing; leave it out")
     passages: list[Passage] = []
-    for number, message in enumerate(asked.messages, 1):
+    for number, message in enumerate(payload.messages, 1):
         content, role, problem = _content(message, number), message.role, None
         if role in ("system", "developer"):
             _check_languages(service, *instructed(content))
@@ -150,7 +150,7 @@ def _ask(service: Service, asked: ChatRequest) -> Ask:
             problem = f"role: expected system, developer, user or assistant, got '{role[:40]}'"
         if problem is not None:
             raise Refused(400, "invalid_request", f"messages: message {number}: {problem}")
-    if not asked.messages or asked.messages[-1].role != "user":
+    if not payload.messages or payload.messages[-1].role != "user":
         raise Refused(400, "invalid_request", "messages: the last one must be of user: it is what is translated")
     return Ask(documents=[[*passages[:-1], Passage(passages[-1].source, wanted=True)]], name="messages")
 
@@ -177,14 +177,14 @@ async def _chat(call: Call, request: Request) -> Response | Streamed:
     body, most = await call.service.body(request), call.service.config.max_request_tokens
 
     def read() -> tuple[ChatRequest, Ask]:
-        asked = decoded(request, body, ChatRequest, most=most)
-        return asked, _ask(call.service, asked)
+        payload = decoded(request, body, ChatRequest, most=most)
+        return payload, _ask(call.service, payload)
 
-    asked, ask = await asyncio.to_thread(read)
+    payload, ask = await asyncio.to_thread(read)
     sentences = await call.sentences(ask)
     answer = _Answer(_model(call.service), sentences)
-    if asked.stream:
-        usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
+    if payload.stream:
+        usage = payload.stream_options is not None and bool(payload.stream_options.include_usage)
         return Streamed(_chunks(call, answer, sentences, usage=usage), kind=EventStream)
     await call.ready(sentences)
     return JsonResponse(answer.whole(sentences.text(0)))

@@ -301,11 +301,11 @@ class _Asking:
     connection: Connection
     task: FileTask
     document: DocumentFile
-    asked: int = field(default=0, init=False)
+    questions: int = field(default=0, init=False)
 
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one."""
-        texts = None if self.asked else [text for text in map(changing_text, self.document.segments) if text]
+        texts = None if self.questions else [text for text in map(changing_text, self.document.segments) if text]
         yield from self._answer(Untranslated(list(sentences), texts), Translations).texts
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
@@ -313,12 +313,12 @@ class _Asking:
         return self._answer(Pairs(list(pairs)), Alignments).spans if pairs else []
 
     def _answer(self, question: Untranslated | Pairs, kind: type[Any]) -> Any:
-        if self.asked == len(self.task.answers):
+        if self.questions == len(self.task.answers):
             self.connection.send_bytes(msgspec.msgpack.encode(question))
             signal.setitimer(signal.ITIMER_REAL, 0)
             self.task.answers.append(_received(self.connection, (Translations, Alignments)))
-        self.asked += 1
-        answer = self.task.answers[self.asked - 1]
+        self.questions += 1
+        answer = self.task.answers[self.questions - 1]
         assert isinstance(answer, kind)
         return answer
 

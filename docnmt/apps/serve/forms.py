@@ -84,31 +84,31 @@ def _own_request(body: bytes, most: int) -> TranslateRequest:
     """Return the request in a JSON body; `most`: documents and sentences together, or subwords."""
     check_lists(body, most)
     try:
-        asked = msgspec.json.decode(body, type=TranslateRequest)
+        payload = msgspec.json.decode(body, type=TranslateRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         names = f"; expected one of {', '.join(TranslateRequest.__struct_encode_fields__)}"
         why = f"{error}{names if 'unknown field' in str(error) else ''}"
         raise Refused(400, "invalid_request", f"the body is not as expected: {why}") from None
-    documents = asked.documents or []
+    documents = payload.documents or []
     if (number := len(documents) + sum(map(len, documents))) > most:
         expected = f"expected at most {most:,} (--max-request-tokens): send it in parts"
         raise Refused(413, "too_long", f"{number:,} documents and sentences; {expected}")
-    check_sizes([asked.text or ""], "text", most)
+    check_sizes([payload.text or ""], "text", most)
     check_sizes([sentence for document in documents for sentence in document], "documents", most)
-    return asked
+    return payload
 
 
-def _own_ask(asked: TranslateRequest, loaded: LoadedModels) -> Ask:
-    if (asked.documents is None) == (asked.text is None):
+def _own_ask(payload: TranslateRequest, loaded: LoadedModels) -> Ask:
+    if (payload.documents is None) == (payload.text is None):
         raise Refused(400, "invalid_text", 'the body must have either "documents" or "text"')
     try:
-        task = between(loaded.task, asked.source_lang, asked.target_lang)
+        task = between(loaded.task, payload.source_lang, payload.target_lang)
     except UnknownLanguage as error:
         message = f"{error.side}_lang: expected {error.expected}, got '{error.wanted[:40]}'"
         raise Refused(400, "wrong_language", message) from None
     except UserError as error:
         raise Refused(400, "invalid_text", str(error)) from None
-    for number, document in enumerate(asked.documents or [], 1):
+    for number, document in enumerate(payload.documents or [], 1):
         for place, sentence in enumerate(document, 1):
             problem = half_character(sentence)
             if problem is None and ("\n" in sentence or "\r" in sentence):
@@ -118,13 +118,13 @@ def _own_ask(asked: TranslateRequest, loaded: LoadedModels) -> Ask:
             if problem is not None:
                 name = f"documents: sentence {place} of document {number}"
                 raise Refused(400, "invalid_text", f"{name} has {problem}")
-    if asked.text and (half := half_character(asked.text)):
+    if payload.text and (half := half_character(payload.text)):
         raise Refused(400, "invalid_text", f"text: has {half}")
-    texts = [[asked.text or ""]] if asked.documents is None else asked.documents
+    texts = [[payload.text or ""]] if payload.documents is None else payload.documents
     documents = [[Passage(text, wanted=True) for text in document] for document in texts]
-    splits: Splits = "file" if asked.documents is None else "given"
-    wishes = Wishes(task=task, formality=form_of(asked.formality, loaded))
-    return Ask(documents=documents, splits=splits, wishes=wishes, explain=bool(asked.explain))
+    splits: Splits = "file" if payload.documents is None else "given"
+    wishes = Wishes(task=task, formality=form_of(payload.formality, loaded))
+    return Ask(documents=documents, splits=splits, wishes=wishes, explain=bool(payload.explain))
 
 
 async def _own_translation(call: Call, request: Request, body: bytes) -> Response | Streamed:
@@ -132,10 +132,10 @@ async def _own_translation(call: Call, request: Request, body: bytes) -> Respons
     config, loaded, task = call.service.config, call.service.worker.loaded, call.service.task
 
     def read() -> tuple[TranslateRequest, Sentences]:
-        asked = _own_request(body, config.max_request_tokens)
-        return asked, Sentences.of(_own_ask(asked, loaded), config.splitter, loaded)
+        payload = _own_request(body, config.max_request_tokens)
+        return payload, Sentences.of(_own_ask(payload, loaded), config.splitter, loaded)
 
-    asked, sentences = await asyncio.to_thread(read)
+    payload, sentences = await asyncio.to_thread(read)
     call.accept(sentences)
 
     def headers() -> dict[str, str]:
@@ -143,7 +143,7 @@ async def _own_translation(call: Call, request: Request, body: bytes) -> Respons
         unknown.count(ProtectedText(sentences.corpus, None, task, on=config.protect).changing())
         return {"docnmt-unknown": quote(unknown.message, safe=" ;:/(),")} if unknown.message else {}
 
-    is_text = asked.documents is None
+    is_text = payload.documents is None
     if wants_lines(request):
         return Streamed(_own_events(call, sentences, is_text=is_text), await asyncio.to_thread(headers))
     async for _ in call.translated(sentences):
@@ -151,13 +151,13 @@ async def _own_translation(call: Call, request: Request, body: bytes) -> Respons
     ready, answer = sentences.ready, dict[str, Any]()
     explained = {number: reads(each.explanation) for number, each in ready.items() if each.explanation is not None}
     if is_text:
-        answer["text"] = sentences.text(0) + "\n" * (asked.text or "").endswith("\n")
+        answer["text"] = sentences.text(0) + "\n" * (payload.text or "").endswith("\n")
         shaped = [[explained.get(n) for n in line] for line in sentences.texts[0]]
     else:
         answer["documents"] = [[ready[line[0]].text if line else "" for line in text] for text in sentences.texts]
         shaped = [[explained.get(line[0]) if line else None for line in text] for text in sentences.texts]
     answer |= limited_mark(any(each.limited for each in ready.values()))
-    answer |= {"reads": shaped} if asked.explain else {}
+    answer |= {"reads": shaped} if payload.explain else {}
     return JsonResponse(answer, headers=await asyncio.to_thread(headers))
 
 
@@ -285,53 +285,53 @@ class DeepL:
 
     async def _translate(self, call: Call, request: Request) -> Response:
         body = await call.service.body(request)
-        asked, ask = await asyncio.to_thread(self._ask, request, body)
-        source, texts = call.service.task.source_lang.upper(), _texts(asked.text)
+        payload, ask = await asyncio.to_thread(self._ask, request, body)
+        source, texts = call.service.task.source_lang.upper(), _texts(payload.text)
         answers: list[dict[str, Any]] = [
             {"detected_source_language": source, "text": text, **limited_mark(limited)}
             for text, limited in await call.texts(ask)
         ]
-        if asked.show_billed_characters:
+        if payload.show_billed_characters:
             for text, answer in zip(texts, answers, strict=True):
                 answer["billed_characters"] = len(text)
         self._characters += sum(map(len, texts))
         return JsonResponse({"translations": answers})
 
     def _ask(self, request: Request, body: bytes) -> tuple[TranslateTexts, Ask]:
-        asked = decoded(request, body, TranslateTexts, lists=_LISTS, most=self._service.config.max_request_tokens)
-        self._check(asked)
+        payload = decoded(request, body, TranslateTexts, lists=_LISTS, most=self._service.config.max_request_tokens)
+        self._check(payload)
         tags = None
-        if asked.tag_handling:
-            if asked.tag_handling not in ("xml", "html"):
-                raise _invalid("tag_handling", "xml or html", asked.tag_handling)
-            tags = Tags(cast(Any, asked.tag_handling), _names(asked.ignore_tags), _names(asked.splitting_tags))
+        if payload.tag_handling:
+            if payload.tag_handling not in ("xml", "html"):
+                raise _invalid("tag_handling", "xml or html", payload.tag_handling)
+            tags = Tags(cast(Any, payload.tag_handling), _names(payload.ignore_tags), _names(payload.splitting_tags))
         splits: Splits = "lines" if tags is None or tags.kind == "xml" else "sentences"
-        if asked.split_sentences is not None:
-            if str(asked.split_sentences) not in _SPLITS:
-                raise _invalid("split_sentences", " or ".join(_SPLITS), str(asked.split_sentences))
-            splits = _SPLITS[str(asked.split_sentences)]
-        passages = [Passage(asked.context)] if asked.context else []
-        passages += [Passage(text, wanted=True) for text in _texts(asked.text)]
-        return asked, Ask(documents=[passages], splits=splits, tags=tags, wishes=self._wishes(asked, request))
+        if payload.split_sentences is not None:
+            if str(payload.split_sentences) not in _SPLITS:
+                raise _invalid("split_sentences", " or ".join(_SPLITS), str(payload.split_sentences))
+            splits = _SPLITS[str(payload.split_sentences)]
+        passages = [Passage(payload.context)] if payload.context else []
+        passages += [Passage(text, wanted=True) for text in _texts(payload.text)]
+        return payload, Ask(documents=[passages], splits=splits, tags=tags, wishes=self._wishes(payload, request))
 
-    def _check(self, asked: TranslateTexts | UploadDocument) -> None:
+    def _check(self, payload: TranslateTexts | UploadDocument) -> None:
         source, target = self._service.task.languages
         for name, said, own in (
-            ("source_lang", asked.source_lang or source, source), ("target_lang", asked.target_lang, target),
+            ("source_lang", payload.source_lang or source, source), ("target_lang", payload.target_lang, target),
         ):  # fmt: skip
             if not same(said, own):
                 raise _invalid(name, f"'{own.upper()}', the only one of this service", said, code="wrong_language")
         for name in _UNABLE:
-            if getattr(asked, name):
+            if getattr(payload, name):
                 raise Refused(400, "unable", f"{name}: this service has no such thing; leave it out")
 
-    def _wishes(self, asked: TranslateTexts | UploadDocument, request: Request) -> Wishes:
+    def _wishes(self, payload: TranslateTexts | UploadDocument, request: Request) -> Wishes:
         """Return the form of address and the glossary of a request; DeepL requires the source language with one."""
-        formality = register_of(asked.formality, self._service.worker.loaded)
-        names = list(filter(None, [asked.glossary_id, *_names(asked.glossary_ids)]))
+        formality = register_of(payload.formality, self._service.worker.loaded)
+        names = list(filter(None, [payload.glossary_id, *_names(payload.glossary_ids)]))
         if len(names) > 1:
             raise Refused(400, "unable", f"glossary_ids: expected one glossary at a time, got {len(names)}")
-        if names and not asked.source_lang:
+        if names and not payload.source_lang:
             raise Refused(400, "invalid_request", "source_lang: must be said with a glossary")
         return Wishes(terms=self._glossaries.of(request, names[0]).terms if names else None, formality=formality)
 
@@ -340,13 +340,13 @@ class DeepL:
         media_type(request, MULTIPART)
         self._jobs.check(client)
         name, content, values = await form_file(request, await service.small_body(request), most=20)
-        asked = as_request(values, UploadDocument)
-        self._check(asked)
-        name = PurePath((asked.filename or name).replace("\\", "/")).name
+        payload = as_request(values, UploadDocument)
+        self._check(payload)
+        name = PurePath((payload.filename or name).replace("\\", "/")).name
         kind = kind_of_upload(name)
-        if asked.output_format and ENDINGS.get(f".{asked.output_format.lower()}") != kind:
-            raise _invalid("output_format", f"'{kind}', as a document keeps its kind", asked.output_format)
-        wishes = self._wishes(asked, request)
+        if payload.output_format and ENDINGS.get(f".{payload.output_format.lower()}") != kind:
+            raise _invalid("output_format", f"'{kind}', as a document keeps its kind", payload.output_format)
+        wishes = self._wishes(payload, request)
 
         async def work(job: FileJob) -> None:
             with service.place(client) as deadline:
@@ -396,11 +396,13 @@ class DeepL:
 
     async def _all_glossaries(self, request: Request) -> Response:
         owner = owner_of(request)
-        return JsonResponse({"glossaries": [each.content for each in self._glossaries if each.owner == owner]})
+        return JsonResponse(
+            {"glossaries": [glossary.content for glossary in self._glossaries if glossary.owner == owner]}
+        )
 
     async def _create_glossary(self, request: Request) -> Response:
-        asked = await asyncio.to_thread(decoded, request, await self._service.small_body(request), GlossaryRequest)
-        return JsonResponse((await self._glossaries.create(asked, request)).content, 201)
+        payload = await asyncio.to_thread(decoded, request, await self._service.small_body(request), GlossaryRequest)
+        return JsonResponse((await self._glossaries.create(payload, request)).content, 201)
 
     async def _glossary(self, request: Request) -> Response:
         return JsonResponse(self._glossaries.of(request).content)
@@ -532,22 +534,22 @@ def _detected(service: Service, source: str, target: str) -> dict[str, Any] | No
 
 def _libre_ask(service: Service, values: dict[str, Any]) -> tuple[TranslateQuery, Ask]:
     _complete(values, "q", "source", "target")
-    asked = as_request(values, TranslateQuery, most=service.config.max_request_tokens)
-    _detected(service, asked.source, asked.target)
-    if asked.format not in ("", "text", "html"):
-        raise Refused(400, "unknown_format", f"{asked.format[:40]} format is not supported")
-    is_html, passages = asked.format == "html", [Passage(text, wanted=True) for text in _texts(asked.q)]
+    payload = as_request(values, TranslateQuery, most=service.config.max_request_tokens)
+    _detected(service, payload.source, payload.target)
+    if payload.format not in ("", "text", "html"):
+        raise Refused(400, "unknown_format", f"{payload.format[:40]} format is not supported")
+    is_html, passages = payload.format == "html", [Passage(text, wanted=True) for text in _texts(payload.q)]
     tags, splits = (Tags("html"), "sentences") if is_html else (None, "lines")
-    return asked, Ask(documents=[passages], tags=tags, splits=cast(Splits, splits), name="q")
+    return payload, Ask(documents=[passages], tags=tags, splits=cast(Splits, splits), name="q")
 
 
 async def _libre_translation(call: Call, values: dict[str, Any]) -> Response:
-    asked, ask = await asyncio.to_thread(_libre_ask, call.service, values)
-    answers, single = await call.texts(ask), isinstance(asked.q, str)
+    payload, ask = await asyncio.to_thread(_libre_ask, call.service, values)
+    answers, single = await call.texts(ask), isinstance(payload.q, str)
     answer: dict[str, Any] = {"translatedText": answers[0][0] if single else [text for text, _ in answers]}
-    if (detected := _detected(call.service, asked.source, asked.target)) is not None:
+    if (detected := _detected(call.service, payload.source, payload.target)) is not None:
         answer["detectedLanguage"] = detected if single else [detected] * len(answers)
-    if asked.alternatives:  # the search returns only the best translation
+    if payload.alternatives:  # the search returns only the best translation
         answer["alternatives"] = [] if single else [[] for _ in answers]
     limited = sum(limited for _, limited in answers)
     return JsonResponse(answer, headers={"docnmt-limited": str(limited)} if limited else None)
@@ -618,8 +620,8 @@ class LibreTranslate:
         self._jobs.check(call.client)
         name, content, values = await form_file(request, await self._service.body(request), most=20)
         _complete(values, "source", "target")
-        asked = as_request(values, TranslateUpload)
-        _detected(self._service, asked.source, asked.target)
+        payload = as_request(values, TranslateUpload)
+        _detected(self._service, payload.source, payload.target)
         kind = kind_of_upload(PurePath(name.replace("\\", "/")).name)
         *_, last = [event async for event in call.file(name, kind, content)]
         job = FileJob(

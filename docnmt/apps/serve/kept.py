@@ -253,25 +253,25 @@ class Glossaries(Store[KeptGlossary]):
         owner = owner_of(request)
         return self.get(name or request.path_params["glossary_id"], lambda glossary: glossary.owner == owner)
 
-    async def create(self, asked: GlossaryRequest, request: Request) -> KeptGlossary:
+    async def create(self, payload: GlossaryRequest, request: Request) -> KeptGlossary:
         """Create a glossary for the client of a request."""
         source, target = self._service.task.languages
-        if not (same(asked.source_lang, source) and same(asked.target_lang, target)):
+        if not (same(payload.source_lang, source) and same(payload.target_lang, target)):
             raise Refused(400, "wrong_language", f"this service translates from {source} to {target} only")
-        if not asked.name.strip():
+        if not payload.name.strip():
             raise Refused(400, "invalid_request", "name: expected one, got none")
         self.check(request.state.client)
-        if (lines := asked.entries.count("\n")) > MOST_TERMS:
+        if (lines := payload.entries.count("\n")) > MOST_TERMS:
             raise Refused(413, "too_long", f"entries: expected at most {MOST_TERMS:,} terms, got {lines:,} lines")
-        check_text(asked.name + asked.entries, "glossary")
-        glossary, terms = await asyncio.to_thread(lambda: wished_terms(self._service, _entries(asked), "entries"))
+        check_text(payload.name + payload.entries, "glossary")
+        glossary, terms = await asyncio.to_thread(lambda: wished_terms(self._service, _entries(payload), "entries"))
         name = str(uuid.uuid4())
         content = {
             "glossary_id": name,
-            "name": asked.name,
+            "name": payload.name,
             "ready": True,
-            "source_lang": asked.source_lang.lower(),
-            "target_lang": asked.target_lang.lower(),
+            "source_lang": payload.source_lang.lower(),
+            "target_lang": payload.target_lang.lower(),
             "creation_time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "entry_count": len(glossary.terms),
         }
@@ -297,15 +297,17 @@ def wished_terms(service: Service, entries: dict[str, str], name: str) -> tuple[
         raise Refused(400, "invalid_glossary", str(error)) from None
 
 
-def _entries(asked: GlossaryRequest) -> dict[str, str]:
+def _entries(payload: GlossaryRequest) -> dict[str, str]:
     """Return the terms of a request: source term → target term."""
-    if asked.entries_format not in ("tsv", "csv"):
-        raise Refused(400, "invalid_request", f"entries_format: expected tsv or csv, got '{asked.entries_format[:40]}'")
-    tabs, terms = asked.entries_format == "tsv", dict[str, str]()
+    if payload.entries_format not in ("tsv", "csv"):
+        raise Refused(
+            400, "invalid_request", f"entries_format: expected tsv or csv, got '{payload.entries_format[:40]}'"
+        )
+    tabs, terms = payload.entries_format == "tsv", dict[str, str]()
     rows = (
-        (line.split("\t") for line in BREAK.split(asked.entries))
+        (line.split("\t") for line in BREAK.split(payload.entries))
         if tabs
-        else csv.reader(io.StringIO(asked.entries), strict=True)  # an open quotation mark would swallow entries
+        else csv.reader(io.StringIO(payload.entries), strict=True)  # an open quotation mark would swallow entries
     )
     try:
         for number, row in enumerate(rows, 1):
@@ -318,7 +320,9 @@ def _entries(asked: GlossaryRequest) -> dict[str, str]:
                 message = f"entries: line {number}: '{cells[0][:40]}' has another translation before"
                 raise Refused(400, "invalid_glossary", message)
     except csv.Error as error:
-        raise Refused(400, "invalid_glossary", f"entries: cannot be read as {asked.entries_format}: {error}") from None
+        raise Refused(
+            400, "invalid_glossary", f"entries: cannot be read as {payload.entries_format}: {error}"
+        ) from None
     if not terms:
         raise Refused(400, "invalid_glossary", "entries: expected at least one term, got none")
     return terms

@@ -59,8 +59,8 @@ _MOST = 1000
 
 async def translate_file(call: Call, request: Request) -> Response | Streamed:
     """Answer with a file of the same kind, or a stream of JSON lines; no file is opened by the name that is given."""
-    asked = parameters(request, "name", "kind")
-    name, kind = asked.get("name", ""), asked.get("kind")
+    query = parameters(request, "name", "kind")
+    name, kind = query.get("name", ""), query.get("kind")
     body = await call.service.body(request)
     if media_type(request) == MULTIPART:
         name, body, _ = await form_file(request, body)
@@ -140,7 +140,7 @@ def _content(kind: str, schema: Json) -> Json:
 
 def _refusals(*statuses: str) -> Json:
     schema = {"$ref": "#/components/schemas/Error"}
-    return {each: {"description": REFUSALS[each], **_content(JSON, schema)} for each in statuses}
+    return {status: {"description": REFUSALS[status], **_content(JSON, schema)} for status in statuses}
 
 
 def _get(summary: str, kind: str, schema: Json, *refusals: str, is_open: bool = True) -> Json:
@@ -184,22 +184,22 @@ def _file() -> Json:
 
 def _described(endpoints: Sequence[Endpoint], errors: Json) -> tuple[dict[str, Json], Json]:
     """Return descriptions of routes by path, and the schemas of their bodies; `errors` are their error responses."""
-    bodies = [each.body for each in endpoints if each.body is not None]
+    bodies = [endpoint.body for endpoint in endpoints if endpoint.body is not None]
     references, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(bodies, references, strict=True))
     paths: dict[str, Json] = {}
-    for each in endpoints:
-        names = re.findall(r"\{(\w+)\}", each.path)
+    for endpoint in endpoints:
+        names = re.findall(r"\{(\w+)\}", endpoint.path)
         about: Json = {
-            "summary": f"{each.api}: {each.summary}",
-            "responses": {"200": {"description": each.summary}, **errors},
+            "summary": f"{endpoint.api}: {endpoint.summary}",
+            "responses": {"200": {"description": endpoint.summary}, **errors},
         }
         if names:
             about["parameters"] = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
-        if each.body is not None:
-            content = {kind: {"schema": schema_of[each.body]} for kind in each.kinds}
+        if endpoint.body is not None:
+            content = {kind: {"schema": schema_of[endpoint.body]} for kind in endpoint.kinds}
             about["requestBody"] = {"required": True, "content": content}
-        paths.setdefault(each.path, {})[each.method] = about
+        paths.setdefault(endpoint.path, {})[endpoint.method] = about
     return paths, schemas
 
 

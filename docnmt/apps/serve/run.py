@@ -58,14 +58,18 @@ class _Protocol(H11Protocol):
             self._make_room(most)
 
     def _make_room(self, most: int) -> None:
-        peers = Counter(each.peer for each in self.connections if isinstance(each, _Protocol))
+        peers = Counter(connection.peer for connection in self.connections if isinstance(connection, _Protocol))
         if self.peer is not None and peers[self.peer] > share(most):
             crowded: str | None = self.peer
         elif len(self.connections) > most:
             crowded = max(peers, key=peers.__getitem__)
         else:
             return
-        of_peer = [each for each in self.connections if isinstance(each, _Protocol) and each.peer == crowded]
+        of_peer = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, _Protocol) and connection.peer == crowded
+        ]
         idle = [each for each in of_peer if each is not self and each.is_idle]
         min(idle, key=lambda each: each.since, default=self).transport.abort()
 
@@ -162,7 +166,7 @@ def _serve(
         access_log=False,
         server_header=False,
         proxy_headers=bool(proxies),
-        forwarded_allow_ips=[str(each) for each in proxies],
+        forwarded_allow_ips=[str(proxy) for proxy in proxies],
         timeout_graceful_shutdown=round(config.grace),
         limit_concurrency=most_connections(4 * config.queue_length + 64),
     )
@@ -187,7 +191,7 @@ def is_own(host: str) -> bool:
 def networks(addresses: Iterable[str]) -> list[Network]:
     """Return the networks of addresses and networks."""
     try:
-        return [ipaddress.ip_network(each, strict=False) for each in addresses]
+        return [ipaddress.ip_network(address, strict=False) for address in addresses]
     except ValueError as error:
         raise UsageError(
             f"--proxy: expected addresses of proxies, or networks such as 172.16.0.0/12: {error}"

@@ -153,11 +153,13 @@ class Worker:
                 order.sent[number] = best
                 order.tell((number, best))
 
-        asked, wishes = order.sentences, order.sentences.wishes
+        sentences, wishes = order.sentences, order.sentences.wishes
         terms = wishes.terms or self._terms
-        job = self.models.job(asked.corpus, asked.given, deliver, fixed=asked.fixed, task=wishes.task, terms=terms)
-        if asked.kept is not None:
-            job.kept = asked.kept.of(asked.corpus)
+        job = self.models.job(
+            sentences.corpus, sentences.given, deliver, fixed=sentences.fixed, task=wishes.task, terms=terms
+        )
+        if sentences.kept is not None:
+            job.kept = sentences.kept.of(sentences.corpus)
         return job
 
     def _run(self) -> None:
@@ -242,10 +244,10 @@ class Worker:
 
     def _explain(self, order: Order) -> None:
         """Send the explanation of each sentence; all other requests wait meanwhile."""
-        asked = order.sentences
-        pieces = [order.sent[n].pieces if n in order.sent else () for n in range(asked.corpus.num_sentences)]
+        sentences = order.sentences
+        pieces = [order.sent[n].pieces if n in order.sent else () for n in range(sentences.corpus.num_sentences)]
         explanations = self.models.explanations(
-            asked.corpus, pieces, asked.given, numbers=asked.explain, task=asked.wishes.task
+            sentences.corpus, pieces, sentences.given, numbers=sentences.explain, task=sentences.wishes.task
         )
         for number, explanation in enumerate(explanations):
             if explanation is not None:

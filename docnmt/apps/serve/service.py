@@ -210,16 +210,18 @@ class Call:
         await asyncio.to_thread(ask.check, self.service.config.max_request_tokens)
         (passages,), tags, lines = ask.documents, ask.tags, ask.splits == "lines"
         parts = [
-            Fragment(each.source, f"{ask.name} {n}", tags.kind, tags.parting, tags.kept, lines)
-            if each.wanted
-            else Fragment(BREAK.sub("\n", each.source), f"{ask.name} {n}")  # it is only context, and read without tags
-            for n, each in enumerate(passages, 1)
+            Fragment(passage.source, f"{ask.name} {n}", tags.kind, tags.parting, tags.kept, lines)
+            if passage.wanted
+            else Fragment(
+                BREAK.sub("\n", passage.source), f"{ask.name} {n}"
+            )  # it is only context, and read without tags
+            for n, passage in enumerate(passages, 1)
         ]
         source = FragmentsSource(parts, ask.name)
         async with contextlib.aclosing(self.document(source, ask.wishes, whole=ask.splits == "none")) as events:
             *translated, last = [event async for event in events]
         limited, texts = any(event.get("limited") for event in translated), Fragments.apart(last["content"])
-        return [(text, limited) for text, each in zip(texts, passages, strict=False) if each.wanted]
+        return [(text, limited) for text, passage in zip(texts, passages, strict=False) if passage.wanted]
 
     async def ready(self, sentences: Sentences) -> None:
         """Wait until all wanted sentences are translated."""
@@ -392,14 +394,14 @@ class SharedModel:
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one, in order."""
         given, fixed = [sentence.given for sentence in sentences], [sentence.fixed for sentence in sentences]
-        asked = Sentences(corpus_of(sentences, self._service.task), [], self._wishes, given, fixed)
+        request_sentences = Sentences(corpus_of(sentences, self._service.task), [], self._wishes, given, fixed)
         first, self._begun = not self._begun, True
         if first:  # later calls only translate parts of the same text again
-            self._call.accept(asked)
+            self._call.accept(request_sentences)
             places = self._open(sentences)
         if None not in given:
             return  # there would never be an event
-        order = Order(asked, self._events.put, self._call.deadline)
+        order = Order(request_sentences, self._events.put, self._call.deadline)
         self._service.submit(order)
         ready: dict[int, Translation] = {}
         try:

@@ -108,10 +108,10 @@ class Session(KeptItem):
         With `drafts`, other segments that are not wanted have theirs, too, as if they had just been translated.
         """
         return [
-            Passage(each.source, wanted=True)
+            Passage(segment.source, wanted=True)
             if number in wanted
-            else Passage(each.source, each.translation if each.confirmed or drafts else None)
-            for number, each in enumerate(self.segments)
+            else Passage(segment.source, segment.translation if segment.confirmed or drafts else None)
+            for number, segment in enumerate(self.segments)
         ]
 
 
@@ -145,11 +145,11 @@ class Sessions(Store[Session]):
         return [Endpoint("Sessions", *row)._replace(kinds=(JSON,)) for row in rows]
 
     async def _create(self, request: Request) -> Response:
-        asked, client = await self._asked(request, OpenSession), request.state.client
-        wishes = await asyncio.to_thread(self._wishes, asked.glossary)
+        payload, client = await self._asked(request, OpenSession), request.state.client
+        wishes = await asyncio.to_thread(self._wishes, payload.glossary)
         self.check(client)
         session = Session(id=secrets.token_urlsafe(24), wishes=wishes, client=client)
-        self.insert(session, _segments(asked.segments), 0)
+        self.insert(session, _segments(payload.segments), 0)
         return JsonResponse(self._content(self.add(session)), 201)
 
     async def _about(self, request: Request) -> Response:
@@ -163,32 +163,32 @@ class Sessions(Store[Session]):
         return Response(status_code=204)
 
     async def _add(self, request: Request) -> Response:
-        asked, session = await self._asked(request, AddSegments), self._of(request)
-        before = len(session.segments) if asked.before is None else asked.before
+        payload, session = await self._asked(request, AddSegments), self._of(request)
+        before = len(session.segments) if payload.before is None else payload.before
         if not 0 <= before <= len(session.segments):
             raise Refused(400, "invalid_request", f"before: expected 0 to {len(session.segments)}, got {before}")
-        self.insert(session, _segments(asked.segments), before)
+        self.insert(session, _segments(payload.segments), before)
         return JsonResponse(self._content(session))
 
     async def _change(self, request: Request) -> Response:
-        asked, session = await self._asked(request, ChangeSegment), self._of(request)
+        payload, session = await self._asked(request, ChangeSegment), self._of(request)
         number = request.path_params["segment"]
         segment = session.segment(int(number) if number.isdecimal() and len(number) < 10 else -1)
-        translation = segment.translation if asked.translation is None else asked.translation
-        if translation is None and asked.confirmed:
+        translation = segment.translation if payload.translation is None else payload.translation
+        if translation is None and payload.confirmed:
             raise Refused(400, "invalid_request", "translation: expected one; what is confirmed must have it")
         check_text(translation or "", "translation")
         self._check_size(session.characters + len(translation or "") - len(segment.translation or ""))
-        segment.translation, segment.confirmed = translation, asked.confirmed
+        segment.translation, segment.confirmed = translation, payload.confirmed
         return JsonResponse(segment)
 
     async def _translate(self, call: Call, request: Request) -> Response | Streamed:
-        asked = await self._asked(request, TranslateSegments, await call.service.body(request))
+        payload = await self._asked(request, TranslateSegments, await call.service.body(request))
         session = self._of(request)
-        if asked.segments is None:
+        if payload.segments is None:
             numbers = [number for number, segment in enumerate(session.segments) if not segment.confirmed]
         else:
-            numbers = sorted({number for number in asked.segments if session.segment(number)})
+            numbers = sorted({number for number in payload.segments if session.segment(number)})
         passages = session.passages(set(numbers), drafts=call.service.worker.loaded.reads_own_text)
         chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile
         session.translated, encoding = time.monotonic(), session.encoding or KeptEncoding()
@@ -271,9 +271,9 @@ class Sessions(Store[Session]):
         return Wishes(terms=wished_terms(self._service, glossary, "glossary")[1])
 
 
-def _segments(asked: Sequence[str | NewSegment]) -> list[SessionSegment]:
+def _segments(payload: Sequence[str | NewSegment]) -> list[SessionSegment]:
     segments = []
-    for each in asked:
+    for each in payload:
         new = NewSegment(each) if isinstance(each, str) else each
         confirmed = new.translation is not None if new.confirmed is None else new.confirmed
         segments.append(SessionSegment(new.source, new.translation, confirmed))
