@@ -15,7 +15,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 Row = dict[str, Any]  # a line of JSON: scores by their names
@@ -54,6 +54,15 @@ def signed(values: Sequence[float], digits: int) -> str:
     mean = f"{fmean(values):+.{digits}f}"
     several = f" ({min(values):+.{digits}f} to {max(values):+.{digits}f})" if len(values) > 1 else ""
     return f"{mean}{several}".replace("-", "−")
+
+
+def over_seeds(values: Sequence[float], digits: int) -> str:
+    """`signed`; of three seeds also the 95 % interval of their mean, by Student's t."""
+    if len(values) != 3:
+        return signed(values, digits)
+    mean, half = fmean(values), 4.303 * stdev(values) / len(values) ** 0.5
+    interval = f"{mean - half:+.{digits}f} to {mean + half:+.{digits}f}".replace("-", "−")
+    return f"{signed(values, digits)[:-1]}; 95 % {interval})"
 
 
 def difference(rows: Sequence[Row], metric: str, digits: int = 2) -> str:
@@ -134,7 +143,7 @@ def true_and_foreign(rows: Sequence[Row]) -> Iterator[str]:
             cells = [spread(control, 1), *(spread([pair[n]["agreement"] for pair in pairs], 1) for n in (1, 0))]
             cells.append(f"{difference([foreign for _, foreign in pairs], 'agreement', 1)}")
             cells += [
-                signed([true[score] - foreign[score] for true, foreign in pairs], digits)
+                over_seeds([true[score] - foreign[score] for true, foreign in pairs], digits)
                 for score, digits in (("agreement", 1), ("s-BLEU", 2), ("chrF", 2))
             ]
             yield f"| {title} | {name} | {len(pairs)} | {' | '.join(cells)} |"

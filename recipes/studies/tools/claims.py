@@ -11,7 +11,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from functools import cache
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from kept_tables import printed, tables
@@ -160,7 +160,7 @@ def dialogue() -> Iterator[Claim]:
     number = "; ".join(f"{min(found):.1f} to {max(found):.1f}" for found in shares)
     name = "DiaBLa, first third given: *tu* or *vous* right; sentence model; another dialogue's third, %"
     yield Claim(name, number, "3", "dialogue")
-    number = seeds_range(true_minus_foreign("diabla", steady, "agreement"), 1)
+    number = over_seeds(true_minus_foreign("diabla", steady, "agreement"), 1)
     yield Claim("… true − foreign third, points", number, "3", "dialogue")
     told = "sentence model with a tag of the last given form and ctxpro's questions"
     for where, system, score, name in (
@@ -175,8 +175,8 @@ def dialogue() -> Iterator[Claim]:
     ):  # fmt: skip
         gains = [row["against_sentence"][score][0] for row in dialogues(where, system, "third")]
         digits = 1 if score == "agreement" else 2
-        found = (seeds_range(values, digits) for values in (gains, true_minus_foreign(where, system, score)))
-        yield Claim(name, "; ".join(found), "3", "dialogue")
+        worth = over_seeds(true_minus_foreign(where, system, score), digits)
+        yield Claim(name, f"{seeds_range(gains, digits)}; {worth}", "3", "dialogue")
 
 
 def others() -> Iterator[Claim]:
@@ -285,6 +285,14 @@ def seeds_range(values: list[float], digits: int = 2) -> str:
     return f"{min(values):+.{digits}f} to {max(values):+.{digits}f}".replace("-", "−")
 
 
+def over_seeds(values: list[float], digits: int = 2) -> str:
+    """Mean of the differences of three seeds, with its 95 % interval by Student's t."""
+    if len(values) != 3:
+        raise ValueError(f"values: expected those of 3 seeds, got {len(values)}")
+    mean, half = fmean(values), 4.303 * stdev(values) / len(values) ** 0.5
+    return f"{mean:+.{digits}f} ({mean - half:+.{digits}f} to {mean + half:+.{digits}f})".replace("-", "−")
+
+
 def dialogues(test: str, system: str, given: str) -> list[dict[str, Any]]:
     """The scored translations of a system, one a seed."""
     wanted = (test, system, given)
@@ -330,7 +338,7 @@ def forms() -> Iterator[tuple[str, ...]]:
 
 def dialogue_scores() -> Iterator[tuple[str, ...]]:
     """s-BLEU on DiaBLa where the first third of each dialogue was given."""
-    head = ("− sentence model", "largest p", "with a foreign third", "largest p", "true − foreign")
+    head = ("− sentence model", "largest p", "with a foreign third", "largest p", "true − foreign, 95 %")
     yield "DiaBLa, first third given", "s-BLEU", *head
     names = {"sentence": "sentence model", "steady": "`cond_transformer`, `--target-context conditional`",
              "forms": "sentence model with a tag", "forms and steady": "both"}  # fmt: skip
@@ -341,7 +349,7 @@ def dialogue_scores() -> Iterator[tuple[str, ...]]:
             cells.append(spread([row["against_sentence"]["s-BLEU"][0] for row in those]))
             cells.append(f"{max(row['against_sentence']['s-BLEU'][3] for row in those):.3f}".removeprefix("0"))
         if system != "sentence":
-            cells.append(spread(true_minus_foreign("diabla", f"{system}, longest start", "s-BLEU")))
+            cells.append(over_seeds(true_minus_foreign("diabla", f"{system}, longest start", "s-BLEU")))
         yield name, *(*cells, *[""] * 5)[:6]
 
 
