@@ -521,6 +521,8 @@ def numbers() -> dict[str, str]:
         "context": f"{without - with_document:.3f}",
         "xdaily": gain("xdailydialog", "steady", "third"),
         "xdaily-foreign": gain("xdailydialog", "steady", "foreign"),
+        "xdaily-worth": over_seeds(true_minus_foreign("xdailydialog", "steady", "agreement"), 1),
+        "games-worth": over_seeds(true_minus_foreign("games", "steady, longest start", "agreement"), 1),
         "games": agreement("steady, longest start", "third", "games"),
         "games-foreign": agreement("steady, longest start", "foreign", "games"),
         "learned": next(row.number for row in discourse() if row.claim.startswith("random start, flat")),
