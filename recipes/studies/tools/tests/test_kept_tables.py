@@ -85,3 +85,18 @@ def test_every_kept_table_stands_on_a_page() -> None:
         for name, row in rows(path).items():
             if isinstance(row.get("json"), dict) and set(row["json"]) == {"columns", "right", "rows"}:
                 assert f"<!-- kept {path.name} {name.removesuffix('.json')} -->" in marks
+
+
+def test_the_sums_of_the_statements_are_those_of_their_rows() -> None:
+    """claims.md: what became of each statement, counted."""
+    tables = kept_tables.tables((STUDIES / "claims.md").read_text(encoding="utf-8"))
+    sums, statements = (
+        [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]] for table in tables
+    )
+    for then, mended, again, gone, total in sums[1:-1]:
+        rows = [row[4] for row in statements if row[3] == then]
+        assert [int(mended or 0), int(again or 0), int(gone or 0), int(total)] == [
+            *map(rows.count, ("mended", "made again", "gone")), len(rows)
+        ]  # fmt: skip
+    assert int(sums[-1][-1]) == int(sums[0][-1]) + len(statements)
+    assert all(int(sums[-1][n]) == sum(int(row[n] or 0) for row in sums[1:-1]) for n in (1, 2, 3))
