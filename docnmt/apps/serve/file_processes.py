@@ -1,8 +1,8 @@
 """Strangers' documents are read and written in processes of their own, which can be killed and have bounded memory.
 
 A fault in a reader of documents (time without end, memory without end, a crash) then costs the request that met it.
-A process reads one document at a time and asks for the translations of its sentences: `FileTask` → `Untranslated` →
-`Translations` → … → `Written`. It keeps the document meanwhile, unless another one needs it; then the first is read
+A process reads one document at a time and asks for the translations of its sentences: `FileTask` → `Question` →
+`Answer` → … → `Written`. It keeps the document meanwhile, unless another one needs it; then the first is read
 again, with the answers that are known. No torch is imported there.
 """
 
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -82,29 +82,22 @@ class FileTask(msgspec.Struct, tag=True):
     answers: list[Answer] = []
 
 
-class Translations(msgspec.Struct, tag=True):
-    """The answer to `Untranslated`: the translation of each without a given one."""
+class Question(msgspec.Struct, tag=True):
+    """A process asks for translations of sentences, or for alignments of sentences with theirs.
 
-    texts: list[str]
+    `texts`: the first time, the text of each segment that may be lost.
+    """
 
-
-class Alignments(msgspec.Struct, tag=True):
-    """The answer to `Pairs`: for each, the characters where aligned subwords begin."""
-
-    spans: list[list[Span]]
-
-
-class Untranslated(msgspec.Struct, tag=True):
-    """A process asks for translations. `texts`: the first time, the text of each segment that may be lost."""
-
-    sentences: list[SegmentSentence]
-    texts: list[str] | None = None
+    sentences: list[SegmentSentence] = []
+    pairs: list[tuple[str, str]] = []
+    texts: list[str] = []
 
 
-class Pairs(msgspec.Struct, tag=True):
-    """A process asks for alignments of sentences with their translations."""
+class Answer(msgspec.Struct, tag=True):
+    """The translation of each sentence without a given one; or for each pair where aligned subwords begin."""
 
-    pairs: list[tuple[str, str]]
+    texts: list[str] = []
+    spans: list[list[Span]] = []
 
 
 class Written(msgspec.Struct, tag=True):
@@ -122,9 +115,8 @@ class Failed(msgspec.Struct, tag=True):
     message: str
 
 
-Answer = Translations | Alignments
-Reply = Untranslated | Pairs | Written | Failed
-_TASKS = msgspec.msgpack.Decoder(FileTask | Translations | Alignments)
+Reply = Question | Written | Failed
+_TASKS = msgspec.msgpack.Decoder(FileTask | Answer)
 _REPLIES = msgspec.msgpack.Decoder(Reply)
 
 
@@ -221,14 +213,14 @@ class FileProcesses:
         answers: list[Answer] = []
         while True:
             reply = self._ask(task, answers, request)
-            if isinstance(reply, Untranslated):
-                if not answers:
-                    opened(reply.texts or [])
-                answers.append(Translations(list(model(reply.sentences))))
-            elif isinstance(reply, Pairs):
-                answers.append(Alignments(model.align(reply.pairs)))
-            else:
+            if not isinstance(reply, Question):
                 return reply
+            if not answers:
+                opened(reply.texts)
+            if reply.pairs:
+                answers.append(Answer(spans=model.align(reply.pairs)))
+            else:
+                answers.append(Answer(texts=list(model(reply.sentences))))
 
     def _ask(self, task: FileTask, answers: list[Answer], request: FileRequest) -> Reply:
         """Send the last answer to the process that keeps the document, or the document and all answers to another."""
@@ -238,7 +230,7 @@ class FileProcesses:
             going_on = process.holds is request
             message = answers[-1] if going_on else msgspec.structs.replace(task, answers=answers)
             reply = process.exchange(message, min(begun + self._seconds, request.deadline))
-            process.holds = request if isinstance(reply, Untranslated | Pairs) else None
+            process.holds = request if isinstance(reply, Question) else None
             well = True
             return reply
         except TimeoutError:
@@ -305,33 +297,32 @@ class _Asking:
 
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one."""
-        texts = None if self.questions else [text for text in map(changing_text, self.document.segments) if text]
-        yield from self._answer(Untranslated(list(sentences), texts), Translations).texts
+        texts = [] if self.questions else [text for text in map(changing_text, self.document.segments) if text]
+        yield from self._answer(Question(sentences=list(sentences), texts=texts)).texts
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
         """Return the alignments of pairs of sentences."""
-        return self._answer(Pairs(list(pairs)), Alignments).spans if pairs else []
+        return self._answer(Question(pairs=list(pairs))).spans if pairs else []
 
-    def _answer(self, question: Untranslated | Pairs, kind: type[Any]) -> Any:
+    def _answer(self, question: Question) -> Answer:
         if self.questions == len(self.task.answers):
             self.connection.send_bytes(msgspec.msgpack.encode(question))
             signal.setitimer(signal.ITIMER_REAL, 0)
-            self.task.answers.append(_received(self.connection, (Translations, Alignments)))
+            message = _received(self.connection)
+            if isinstance(message, FileTask):
+                raise _Other(message)
+            self.task.answers.append(message)
         self.questions += 1
-        answer = self.task.answers[self.questions - 1]
-        assert isinstance(answer, kind)
-        return answer
+        return self.task.answers[self.questions - 1]
 
 
 _seconds = 0.0
 
 
-def _received(connection: Connection, kinds: tuple[type[Any], ...]) -> Any:
+def _received(connection: Connection) -> FileTask | Answer:
     """Return the next message, and set the alarm that ends this process if its work takes too long."""
-    message = _TASKS.decode(connection.recv_bytes())
+    message: FileTask | Answer = _TASKS.decode(connection.recv_bytes())
     signal.setitimer(signal.ITIMER_REAL, _seconds)
-    if not isinstance(message, kinds):
-        raise _Other(message)
     return message
 
 
@@ -416,7 +407,9 @@ def main() -> None:
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             try:
-                following, task = None, following or _received(connection, (FileTask,))
+                task, following = following or _received(connection), None
+                if isinstance(task, Answer):  # to a document that was given up
+                    continue
                 reply: Reply = _reply(connection, task)
             except _Other as other:
                 (following,) = other.args
