@@ -134,6 +134,10 @@ def check_memory_window(memory: object, context_window: int | None) -> None:
 
 
 _SCORED = Needs("scoring", ("sacrebleu",))
+_EXPLAIN = (
+    "also write what the models read for each translation, and what would change without the sentences that they read "
+    "most: a page (.html) or a line of JSON a sentence (.jsonl)"
+)
 
 
 @dataclass(frozen=True)
@@ -157,13 +161,7 @@ class GenerateConfig:
         None, "words with which translations begin: a line for each sentence of the split, empty where there are none",
         metavar="FILE", basic=True,
     )  # fmt: skip
-    explain: str | None = option(
-        None,
-        "also write what the models read for each translation, and what would change without the sentences that "
-        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)",
-        metavar="FILE",
-        basic=True,
-    )
+    explain: str | None = option(None, _EXPLAIN, metavar="FILE", basic=True)
     print_alignment: bool = option(
         False, "also print which word of its source each word of a translation stands for: A-i, pairs S-T of words"
     )
@@ -238,13 +236,7 @@ class TranslateConfig:
         basic=True,
         needs=[_STDIN, _LINES],
     )
-    explain: str | None = option(
-        None,
-        "also write what the models read for each translation, and what would change without the sentences that "
-        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)",
-        metavar="FILE",
-        basic=True,
-    )
+    explain: str | None = option(None, _EXPLAIN, metavar="FILE", basic=True)
     print_alignment: bool = option(
         False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words",
         needs=[_STDIN, _LINES], excludes=("given",),

@@ -123,11 +123,7 @@ def listed() -> str:
 
 
 def kind_of(name: str) -> str:
-    """The kind of a document, by the ending of its file's name.
-
-    Raises:
-        UserError: no document has this ending; it lists those that have.
-    """
+    """The kind of a document, by the ending of its file's name."""
     ending = PurePath(name).suffix.lower()
     if ending in ENDINGS:
         return ENDINGS[ending]
@@ -157,10 +153,6 @@ def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang:
     Args:
         kind: as `kind_of` says. name: what messages call it. source_lang, target_lang: ISO codes; files of both
             languages say which is which.
-
-    Raises:
-        UserError: it is empty and no text is a document of this kind; it is damaged, not of this kind, or not in these
-            languages; or a package is missing.
     """
     from docnmt.apps.documents.segments import reading
 

@@ -34,7 +34,7 @@ from docnmt.apps.documents.markdown_parser import (
     parser,
 )
 from docnmt.apps.documents.segments import DEEPEST, Inline, Sections, TooLong, Translated, expect, is_reference, matched
-from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, around_nothing, render
+from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, around_nothing, render, replaced
 
 _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
@@ -564,11 +564,7 @@ class Mdx(Markdown):
         source = super()._decoded()
         self._key = next(key for n in range(len(source) + 1) if (key := f"mdx{n or ''}-") not in source)
         self._hidden: list[str] = []
-        out, index = list[str](), 0
-        for begin, end, mark in self._strange(source):
-            out += [source[index:begin], mark]
-            index = end
-        return "".join([*out, source[index:]])
+        return replaced(source, self._strange(source))
 
     def _always_escaped(self, place: SegmentPlace) -> Callable[[str], str]:
         always = super()._always_escaped(place)

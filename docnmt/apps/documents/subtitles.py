@@ -10,7 +10,7 @@ from itertools import pairwise
 import srt
 
 from docnmt.apps.documents.segments import Translated, expect, renamed, unescaped
-from docnmt.apps.documents.text import SegmentPlace, Spliced, balanced, display_width, read, render
+from docnmt.apps.documents.text import SegmentPlace, Spliced, balanced, display_width, read, render, replaced
 from docnmt.runtime.system import UserError
 
 # SRT: a subtitle is a segment; its lines are one text, which is divided into as many again.
@@ -209,11 +209,7 @@ def _drawings(text: str) -> Iterator[tuple[int, int]]:
 
 def _without_drawings(text: str) -> str:
     """A text of the same length with spaces in place of its drawings."""
-    parts, last = list[str](), 0
-    for begin, end in _drawings(text):
-        parts += [text[last:begin], " " * (end - begin)]
-        last = end
-    return "".join([*parts, text[last:]])
+    return replaced(text, ((begin, end, " " * (end - begin)) for begin, end in _drawings(text)))
 
 
 # WebVTT: as SRT; its notes, styles, regions, names of cues and settings stay.

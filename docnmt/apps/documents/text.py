@@ -224,15 +224,13 @@ def read(
 def branches(source: str, *, pipes: bool = False) -> list[tuple[int, int]]:
     """What stands around the texts of a message that has several, with white space beside it: plurals and choices of
     ICU, variants of MessageFormat 2, and, with `pipes`, forms between `|`."""
-    spans = icu.around(source) or (_pipes(source) if pipes and "|" in source else [])
-    return [_with_space(source, *span) for span in spans]
-
-
-def _with_space(source: str, begin: int, end: int) -> tuple[int, int]:
-    while begin and source[begin - 1].isspace():
-        begin -= 1
-    space = _SPACE.match(source, end)
-    return begin, space.end() if space else end
+    spans = []
+    for begin, end in icu.around(source) or (_pipes(source) if pipes and "|" in source else []):
+        while begin and source[begin - 1].isspace():
+            begin -= 1
+        space = _SPACE.match(source, end)
+        spans.append((begin, space.end() if space else end))
+    return spans
 
 
 def _pipes(source: str) -> list[tuple[int, int]]:

@@ -42,11 +42,7 @@ SHOWN = 1000
 
 
 def parse(content: bytes, name: str) -> Element:
-    """The root of a file.
-
-    Raises:
-        UserError: it is no well-formed XML, it declares entities, or it is too large.
-    """
+    """The root of a file, which is refused if it is no well-formed XML, declares entities or is too large."""
     if content.count(b"<") + content.count(b"=") > MOST:
         raise UserError(f"{name}: has more than {MOST:,} tags and attributes, which would fill the memory; divide it")
     count_elements([content], name)

@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from docnmt.apps.commands.models import LoadedModels
@@ -189,14 +189,19 @@ class Sentences:
     @classmethod
     def _split(cls, ask: Ask, rules: str, loaded: LoadedModels) -> Sentences:
         (passages,), task = ask.documents, ask.wishes.task or loaded.task
-        is_file = ask.splits == "file"
-        lines_of = [_lines(passage, ask.splits, ask.name) for passage in passages]
-        lines, ends = [line for lines in lines_of for line in lines], [0, *accumulate(map(len, lines_of))]
-        known = None if is_file else [translation for _, translation in lines]
-        read = read_document([line for line, _ in lines], known, rules, task, whole=ask.splits == "none")
-        counts = [sum(row) for row in read.form.rows]
-        ranges = [range(end - count, end) for end, count in zip(accumulate(counts), counts, strict=True)]
-        texts = [ranges[ends[n] : ends[n + 1]] for n, passage in enumerate(passages) if passage.wanted]
+        is_file, lines, known, ends = ask.splits == "file", list[str](), list[str](), [0]
+        for passage in passages:
+            own_lines, translations = _lines(passage, ask.splits, ask.name)
+            lines += own_lines
+            known += translations
+            ends.append(len(lines))
+        read = read_document(lines, None if is_file else known, rules, task, whole=ask.splits == "none")
+        ranges, begin = list[range](), 0
+        for counts in read.form.rows:
+            ranges.append(range(begin, begin + sum(counts)))
+            begin += sum(counts)
+        bounds = zip(passages, pairwise(ends), strict=True)
+        texts = [ranges[first:last] for passage, (first, last) in bounds if passage.wanted]
         numbers = range(read.corpus.num_sentences)
         sentences = cls(read.corpus, texts, ask.wishes, explain=numbers if ask.explain else None)
         if not is_file:
@@ -235,16 +240,18 @@ class Sentences:
         return any(self.ready[number].limited for line in self.texts[index] for number in line)
 
 
-def _lines(passage: Passage, splits: Splits, name: str) -> list[tuple[str, str]]:
-    """Return the lines of a text, each with its known translation or ""."""
+def _lines(passage: Passage, splits: Splits, name: str) -> tuple[list[str], list[str]]:
+    """Return the lines of a text, and of each its known translation or ""."""
+    source, translation = passage.source.removeprefix("\ufeff"), passage.translation or ""
     if splits == "file":
-        return [(line, "") for line in TextLines(io.BytesIO(passage.source.encode()), name=name)]
-    source = passage.source.removeprefix("\ufeff")
-    lines, known = (BREAK.split(text) for text in (source, passage.translation or ""))
-    if splits != "lines" or (passage.translation and len(known) != len(lines)):
-        lines, known = [one_line(source)], [one_line(passage.translation or "")]
-    known = known if passage.translation else [""] * len(lines)
-    return [(line, "" if is_blank(line) else own) for line, own in zip(lines, known, strict=True)]
+        lines = list(TextLines(io.BytesIO(passage.source.encode()), name=name))
+        return lines, [""] * len(lines)
+    lines, known = BREAK.split(source), BREAK.split(translation)
+    if splits != "lines" or (translation and len(known) != len(lines)):
+        lines, known = [one_line(source)], [one_line(translation)]
+    if not translation:
+        return lines, [""] * len(lines)
+    return lines, ["" if is_blank(line) else text for line, text in zip(lines, known, strict=True)]
 
 
 def limited_mark(limited: bool) -> dict[str, bool]:

@@ -139,13 +139,6 @@ def serve(
     config: ServeConfig, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig
 ) -> None:
     """Serve requests until a signal ends the service."""
-    with contextlib.redirect_stderr(lasting(sys.stderr, waits=False)):
-        _serve(config, models, memory, options, search)
-
-
-def _serve(
-    config: ServeConfig, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig
-) -> None:
     if config.token_file is None and not config.open and not is_own(config.host):
         raise UsageError(
             f"--host {config.host}: other machines could use the service without a secret; give --token-file FILE, or "
@@ -154,30 +147,31 @@ def _serve(
     proxies = networks(config.proxy)
     token = None if config.token_file is None else read_token(Path(config.token_file))
     bound = listen(config.host, config.port)
-    service = Service(Translating.open(models, memory, options, search), config)
-    host, port = bound.getsockname()[:2]
-    settings = uvicorn.Config(
-        build(service, token=token),
-        http=_Protocol,
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=bool(proxies),
-        forwarded_allow_ips=[str(proxy) for proxy in proxies],
-        timeout_graceful_shutdown=round(config.grace),
-        limit_concurrency=most_connections(4 * config.queue_length + 64),
-    )
-    where = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}"
-    service.files.warm()
-    gc.freeze()  # what stays is not looked at when a large request makes garbage, nor at the end, which takes seconds
-    try:
-        _Server(settings, service, where).run(sockets=[bound])
-    finally:
-        service.files.close()
-        service.worker.stop()
+    with contextlib.redirect_stderr(lasting(sys.stderr, waits=False)):
+        service = Service(Translating.open(models, memory, options, search), config)
+        host, port = bound.getsockname()[:2]
+        settings = uvicorn.Config(
+            build(service, token=token),
+            http=_Protocol,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=[str(proxy) for proxy in proxies],
+            timeout_graceful_shutdown=round(config.grace),
+            limit_concurrency=most_connections(4 * config.queue_length + 64),
+        )
+        where = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}"
+        service.files.warm()
+        gc.freeze()  # what stays is not looked at when a large request makes garbage, nor at the end, for seconds
+        try:
+            _Server(settings, service, where).run(sockets=[bound])
+        finally:
+            service.files.close()
+            service.worker.stop()
 
 
 def is_own(host: str) -> bool:
