@@ -45,7 +45,7 @@ def kind_of_table(name: str) -> str | None:
 
 class TextLines:
     """The lines of a file or a binary stream, or of its content block by block, without their ends, read once. `lines`,
-    `crlf`, `bom` and `bytes`, `sha256` of the file as stored are complete after the last one; `progress` is called with
+    `crlf`, `bom` and `bytes` of the file as stored are complete after the last one; `progress` is called with
     the bytes of every block."""
 
     def __init__(
@@ -72,14 +72,9 @@ class TextLines:
         yield from self._split(b"".join(rest))
 
     @property
-    def sha256(self) -> str:
-        """The hash of the bytes read so far."""
-        return self._digest.hexdigest()
-
-    @property
     def inputs(self) -> dict[str, int | str]:
         """The file's entry in `meta.json`, complete after the last line."""
-        return {"bytes": self.bytes, "lines": self.lines, "sha256": self.sha256}
+        return {"bytes": self.bytes, "lines": self.lines, "sha256": self._digest.hexdigest()}
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the blocks of the source, decompressed, instead of lines."""
@@ -94,10 +89,17 @@ class TextLines:
                 yield from map(self._seen, iter(lambda: file.read(BLOCK), b""))
 
     def _decompressed(self, file: BinaryIO, path: Path) -> Iterator[bytes]:
-        stream: Any = None  # a decompressor; a file may consist of several streams
+        def decompressor() -> Any:  # of one stream; both kinds have `decompress`, `eof` and `unused_data`
+            if path.suffix == ".gz":
+                return zlib.decompressobj(wbits=31)
+            with needing(f"{path}: reading .zst files needs an extra", "documents"):
+                import zstandard
+            return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+
+        stream: Any = None  # a file may consist of several
         for block in map(self._seen, iter(lambda: file.read(_COMPRESSED), b"")):
             while block:
-                stream = stream or _decompressor(path)
+                stream = stream or decompressor()
                 try:
                     yield stream.decompress(block)
                 except Exception as error:  # zlib's and Zstandard's own
@@ -136,15 +138,6 @@ class TextLines:
             lines.pop()
         self.lines += len(lines)
         return lines
-
-
-def _decompressor(path: Path) -> Any:
-    """Return a decompressor of one stream; both kinds have `decompress`, `eof` and `unused_data`."""
-    if path.suffix == ".gz":
-        return zlib.decompressobj(wbits=31)
-    with needing(f"{path}: reading .zst files needs an extra", "documents"):
-        import zstandard
-    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
 
 
 def is_blank(line: str) -> bool:

@@ -37,7 +37,7 @@ from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.progress import Progress
-from docnmt.runtime.system import UsageError, UserError, read_limited
+from docnmt.runtime.system import UsageError, UserError
 
 if TYPE_CHECKING:
     from docnmt.core.models.encoder_decoder import AnyTranslationModel
@@ -182,11 +182,13 @@ class DocumentTranslation:
         """Load the task of a folder that `docnmt-preprocess` wrote."""
         meta = read_meta(data_dir, task="document_translation")
         languages = (meta["source_lang"], meta["target_lang"])
-        source, target = _load_tokenizers(data_dir, meta)
+        source, target = meta["tokenizers"]["source"], meta["tokenizers"]["target"]  # one file if they are joined
+        check_files(data_dir, meta, source, target)
+        tokenizers = {name: Tokenizer.from_bytes((data_dir / name).read_bytes()) for name in {source, target}}
         return cls(
             config,
             languages=languages,
-            tokenizers=(source, target),
+            tokenizers=(tokenizers[source], tokenizers[target]),
             fingerprint=meta["fingerprint"],
             data_dir=data_dir,
             known_levels=meta["files"].get("train.structure.bin", {}).get("levels", 0),
@@ -429,16 +431,3 @@ class DocumentTranslation:
             return [result.text for result in results]
         finally:
             model.train(was_training)
-
-
-def _load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
-    """Load both sides' tokenizers of a data folder; they are the same object if the dictionary is joined."""
-    names = meta["tokenizers"]
-    check_files(data_dir, meta, *names.values())
-    tokenizers = {}
-    for path in {data_dir / name for name in names.values()}:
-        try:
-            tokenizers[path.name] = Tokenizer.from_bytes(read_limited(path))
-        except UserError as error:
-            raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}; preprocess again") from error
-    return tokenizers[names["source"]], tokenizers[names["target"]]
