@@ -111,8 +111,6 @@ def plan_batches(
     With `shuffle`, batches combine units of similar size at random and come in random order, both drawn from (seed,
     epoch) alone; without, units keep their order."""
     sizes = np.asarray(sizes)
-    if max_tokens < 1 or (max_units is not None and max_units < 1):
-        raise ValueError(f"max_tokens and max_units must be at least 1, got {max_tokens} and {max_units}")
     if sizes.ndim != 1 or (len(sizes) and (not np.issubdtype(sizes.dtype, np.integer) or sizes.min() < 0)):
         raise ValueError(f"sizes: expected a vector of whole numbers ≥ 0, got {sizes.dtype} of shape {sizes.shape}")
     if len(sizes) == 0:

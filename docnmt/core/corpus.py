@@ -232,11 +232,7 @@ class TextArray(Sequence[str]):
     def _lines(self, first: int, last: int) -> list[str]:
         offsets = np.asarray(self.offsets[first : last + 1])
         data = self.data[offsets[0] : offsets[-1]].tobytes()
-        cuts = (offsets - offsets[0]).tolist()
-        try:
-            return [data[a:b].decode() for a, b in itertools.pairwise(cuts)]
-        except UnicodeDecodeError as error:
-            raise UserError(f"raw text of a data folder is damaged near line {first + 1}; preprocess again") from error
+        return [data[a:b].decode() for a, b in itertools.pairwise((offsets - offsets[0]).tolist())]
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
@@ -380,15 +376,10 @@ def stored_array(
 ) -> np.ndarray:
     """Map `NAME.bin` into memory; `files` is the list in `meta.json`. With mode `c` it is copied on write, for arrays
     that become tensors as they are: torch expects writable ones."""
-    path, entry = folder / f"{name}.bin", files.get(f"{name}.bin")
-    if entry is None:
-        raise UserError(f"{folder / META}: says nothing of {path.name}; {_AGAIN}")
+    entry = files[f"{name}.bin"]
     if entry["length"] == 0:
         return np.zeros(0, dtype=entry["dtype"])
-    try:
-        return np.asarray(np.memmap(path, dtype=entry["dtype"], mode=mode, shape=(entry["length"],)))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be mapped into memory: {error}; {_AGAIN}") from error
+    return np.asarray(np.memmap(folder / f"{name}.bin", dtype=entry["dtype"], mode=mode, shape=(entry["length"],)))
 
 
 def reference_names(target_lang: str, count: int) -> list[str]:

@@ -43,8 +43,6 @@ class Ensemble:
     """Several models behind the interface of one (`encode`, `begin`, `step`); a single model is used unchanged."""
 
     def __init__(self, models: Sequence[AnyTranslationModel]) -> None:
-        if not models:
-            raise ValueError("an ensemble needs at least one model")
         self.models = list(models)
 
     def encode(self, sources: Sequence[PackedText]) -> list[object]:
