@@ -376,7 +376,8 @@ def stored_array(
 ) -> np.ndarray:
     """Map `NAME.bin` into memory; `files` is the list in `meta.json`. With mode `c` it is copied on write, for arrays
     that become tensors as they are: torch expects writable ones."""
-    entry = files[f"{name}.bin"]
+    if (entry := files.get(f"{name}.bin")) is None:
+        raise UserError(f"{folder / META}: says nothing of {name}.bin; {_AGAIN}")
     if entry["length"] == 0:
         return np.zeros(0, dtype=entry["dtype"])
     return np.asarray(np.memmap(folder / f"{name}.bin", dtype=entry["dtype"], mode=mode, shape=(entry["length"],)))
