@@ -17,6 +17,7 @@ import numpy as np
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of
 from docnmt.core.subword_sampling import uniform
 from docnmt.core.tokenizer import Tokenizer
+from docnmt.runtime.languages import base
 from docnmt.runtime.system import UsageError, UserError
 
 Form = Literal["formal", "informal"]
@@ -67,7 +68,7 @@ ADDRESS_WORDS = {
 def address_language(language: str) -> str:
     """Return the language of `ADDRESS_WORDS` for a name such as `fr`, `fr_FR` or `FR-ca`; `UserError` if it has no
     rule."""
-    code = re.split("[-_]", language.lower())[0]
+    code = base(language)
     if code not in ADDRESS_WORDS:
         raise UserError(f"no rule tells the forms of address of '{language}'; there are {', '.join(ADDRESS_WORDS)}")
     return code
@@ -82,23 +83,23 @@ class AddressRule:
         self._informal, self._formal = _words(words.informal), _words(words.formal)
         self._capital = _words(words.capital, flags=0)
 
+    def forms(self, sentence: str) -> set[Form]:
+        """Return the forms of the words of address in a sentence."""
+        text = unicodedata.normalize("NFC", sentence)  # an accent may be a character of its own
+        forms: set[Form] = {"informal"} if self._informal.search(text) else set()
+        capitals = (match.start() for match in self._capital.finditer(text))
+        if self._formal.search(text) or any(not _begins_sentence(text, begin) for begin in capitals):
+            forms.add("formal")
+        return forms
+
     def form(self, sentence: str) -> Form | None:
         """Return the only form of address in a sentence, or None if it has none or both."""
-        informal, formal = self._words_of_address(sentence)
-        return None if informal == formal else "formal" if formal else "informal"
+        forms = self.forms(sentence)
+        return forms.pop() if len(forms) == 1 else None
 
     def speaks(self, sentence: str) -> bool:
         """Return True if a sentence has a word of address, of whichever form."""
-        return any(self._words_of_address(sentence))
-
-    def _words_of_address(self, sentence: str) -> tuple[bool, bool]:
-        """Return whether a sentence has an informal word and whether it has a formal one."""
-        text = unicodedata.normalize("NFC", sentence)  # an accent may be a character of its own
-        informal = self._informal.search(text) is not None
-        if self._formal.search(text):
-            return informal, True
-        capitals = self._capital.finditer(text)
-        return informal, any(not _begins_sentence(text, match.start()) for match in capitals)
+        return bool(self.forms(sentence))
 
 
 def _begins_sentence(text: str, index: int) -> bool:
@@ -114,7 +115,7 @@ def _begins_sentence(text: str, index: int) -> bool:
 
 def second_person(language: str) -> Callable[[str], bool]:
     """Return a function that tells whether a sentence of the language has a word of the second person."""
-    if re.split("[-_]", language.lower())[0] == "en":
+    if base(language) == "en":
         words = _words(_ENGLISH)
         return lambda sentence: words.search(sentence) is not None
     return AddressRule(language).speaks
@@ -210,10 +211,9 @@ class ToldForms:
 def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
     """Return each target sentence's form (S,), or its nearest neighbour's, as a place in `TAGS`; -1: none."""
     rule = AddressRule(language)
-    texts: Sequence[str] = corpus.references[0]
-    named = [rule.form(text) for text in texts]
-    forms = np.array([_NONE if form is None else _FORMS.index(form) for form in named], dtype=np.int64)
-    mixed = np.array([form is None and rule.speaks(text) for form, text in zip(named, texts, strict=True)], dtype=bool)
+    named = [rule.forms(text) for text in corpus.references[0]]
+    forms = np.array([_FORMS.index(*some) if len(some) == 1 else _NONE for some in named], dtype=np.int64)
+    mixed = np.array([len(some) > 1 for some in named], dtype=bool)
     known = np.flatnonzero(forms != _NONE)
     if not len(known):
         return forms
