@@ -212,7 +212,7 @@ def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
     """Return each target sentence's form (S,), or its nearest neighbour's, as a place in `TAGS`; -1: none."""
     rule = AddressRule(language)
     named = [rule.forms(text) for text in corpus.references[0]]
-    forms = np.array([_FORMS.index(*some) if len(some) == 1 else _NONE for some in named], dtype=np.int64)
+    forms = np.array([_FORMS.index(next(iter(some))) if len(some) == 1 else _NONE for some in named], dtype=np.int64)
     mixed = np.array([len(some) > 1 for some in named], dtype=bool)
     known = np.flatnonzero(forms != _NONE)
     if not len(known):

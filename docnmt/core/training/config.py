@@ -75,14 +75,7 @@ class OptimizationConfig:
 
 
 #: The names of the sections of `docnmt-train`: in `--help`, in config.yaml and in a checkpoint's header.
-SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
-    "run",
-    "training",
-    "optimization",
-    "task",
-    "model",
-    "criterion",
-)
+SECTIONS = ("run", "training", "optimization", "task", "model", "criterion")
 
 
 @dataclass(frozen=True)
