@@ -1,6 +1,6 @@
 """The command docnmt-score: translations against references, or a model on discourse tests.
 
---sys, --ref ─ _translations; --contrastive ─ _contrastive; --generative and --sys ─ _answers, and --path ─ _generative
+words ─ scored: --contrastive, --generative, --sys, --path decide ─ the options of that work ─ a report
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,14 +39,7 @@ GENERATIVE = (
     Section("generative", GenerativeConfig, use="to look for expected words"),
     Section("answers", AnswersConfig),
 )
-_ANSWERING = Section("given", GivenContextConfig)
-_SEARCHING = (_ANSWERING, Section("generation", GenerationConfig), SEARCH)
-
-
-def _score(given: Given) -> None:
-    report, as_json = scored(given)
-    if report is not None:
-        print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
+_SEARCHING = (Section("given", GivenContextConfig), Section("generation", GenerationConfig), SEARCH)
 
 
 class Report(Protocol):
@@ -60,45 +53,52 @@ class Report(Protocol):
 _Scored = tuple[Report | None, bool]
 
 
+def _score(given: Given) -> None:
+    report, as_json = scored(given)
+    if report is not None:
+        print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
+
+
 def scored(given: Given) -> _Scored:
     """Score what the options name."""
     given.read_choices("contrastive", "generative", "sys", "path")
     if given.help is not None:
         SCORE.config(given)
-    if given.get("contrastive") is not None:
-        return _shared(_contrastive, given)
-    if given.get("generative") is not None and given.get("sys") is None and given.get("path") is not None:
-        return _shared(_generative, given)
+    contrastive, generative, translations, path = (
+        given.get(name) is not None for name in ("contrastive", "generative", "sys", "path")
+    )
+    if contrastive or (generative and path and not translations):  # the processes of a job divide it among them
+        from docnmt.runtime.jobs import joined
+
+        with joined():
+            if contrastive:
+                return _contrastive(_config(given, CONTRASTIVE, "with --contrastive"))
+            return _generative(_config(given, (GENERATIVE[0], *QUESTIONS, *_SEARCHING), "with --generative and --path"))
     if job_process().rank:
         return None, False  # without a model the first process of a job does it all
-    if given.get("generative") is None:
-        return _translations(given)
-    if given.get("sys") is not None:
-        return _answers(given)
-    raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
+    if not generative:
+        return _translations(_config(given, TRANSLATION, "without --contrastive FILE or --generative FILE"))
+    if not translations:
+        raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
+    return _answers(_config(given, GENERATIVE, "with --generative and --sys"))
 
 
-def _shared(work: Callable[[Given], _Scored], given: Given) -> _Scored:
-    """Do work that the processes of a job divide among them."""
-    from docnmt.runtime.jobs import joined
+def _config(given: Given, parts: Sequence[Section | Chosen], when: str) -> dict[str, Any]:
+    """The options of one kind of scoring; those of the others have no effect `when` it is done."""
+    every = [section for part in SCORE.sections for section in sections_of(part)]
+    names = {setting.name for section in every for setting in section.settings}
+    return SCORE.config(given, parts, lambda name: when if name in names else "")
 
-    with joined():
-        return work(given)
 
-
-def _translations(given: Given) -> _Scored:
-    others = _belongs([*CONTRASTIVE, *GENERATIVE, *_SEARCHING], "without --contrastive FILE or --generative FILE")
-    config = SCORE.config(given, TRANSLATION, others)
+def _translations(config: dict[str, Any]) -> _Scored:
     from docnmt.core.scoring.report import score_translation
 
     return score_translation(config["translation"], config["report"]), config["translation"].json
 
 
-def _contrastive(given: Given) -> _Scored:
-    others = _belongs([*TRANSLATION, *GENERATIVE, *_SEARCHING], "with --contrastive")
-    config = SCORE.config(given, CONTRASTIVE, others)
-    asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
-    documents = _documents(asked, models, path)
+def _contrastive(config: dict[str, Any]) -> _Scored:
+    options, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
+    documents = _documents(options, models, path)
     from docnmt.apps.commands.generate import scorer
     from docnmt.core.scoring.discourse import contrastive_report, read_contrastive, with_contexts
 
@@ -109,14 +109,12 @@ def _contrastive(given: Given) -> _Scored:
             "they count as not solved",
             file=sys.stderr,
         )
-    changed = with_contexts(groups, asked.context, seed=_seed(asked))
-    _note_unchanged(asked, groups, changed)
-    return contrastive_report(changed, scorer(models)), asked.json
+    changed = with_contexts(groups, options.context, seed=_seed(options))
+    _note_unchanged(options, groups, changed)
+    return contrastive_report(changed, scorer(models)), options.json
 
 
-def _answers(given: Given) -> _Scored:
-    others = _belongs([*TRANSLATION, *QUESTIONS, *_SEARCHING], "with --generative and --sys")
-    config = SCORE.config(given, GENERATIVE, others)
+def _answers(config: dict[str, Any]) -> _Scored:
     from docnmt.core.scoring.discourse import generative_report, read_answers, read_questions
 
     answers = config["answers"]
@@ -126,12 +124,10 @@ def _answers(given: Given) -> _Scored:
     return generative_report(questions, texts), answers.json
 
 
-def _generative(given: Given) -> _Scored:
-    others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
-    config = SCORE.config(given, (GENERATIVE[0], *QUESTIONS, *_SEARCHING), others)
+def _generative(config: dict[str, Any]) -> _Scored:
     check_one_translation(config)
-    asked, models, path = config["questions"], config["models"], Path(config["generative"].generative)
-    documents = _documents(asked, models, path)
+    options, models, path = config["questions"], config["models"], Path(config["generative"].generative)
+    documents = _documents(options, models, path)
     from docnmt.apps.commands.generate import answers
     from docnmt.core.scoring.discourse import generative_report, in_contexts, read_questions
 
@@ -139,30 +135,30 @@ def _generative(given: Given) -> _Scored:
     _note_hopeless(questions)
     if not any(question.example.source_context for question in questions):
         print(f"note: no question of {path} has a context", file=sys.stderr)
-    changed = in_contexts(questions, asked.context, seed=_seed(asked))
-    _note_unchanged(asked, questions, changed)
+    changed = in_contexts(questions, options.context, seed=_seed(options))
+    _note_unchanged(options, questions, changed)
     texts = answers(changed, models, config["generation"], config["search"], given=config["given"].given_context)
-    return generative_report(questions, texts), asked.json
+    return generative_report(questions, texts), options.json
 
 
-def _documents(asked: QuestionsConfig, models: ModelsConfig, path: Path) -> Path | None:
+def _documents(options: QuestionsConfig, models: ModelsConfig, path: Path) -> Path | None:
     """Return the folder of contexts, after checking that options and test set are compatible."""
-    if asked.context == "none" and models.context_window is not None:
+    if options.context == "none" and models.context_window is not None:
         raise UsageError("--context-window has no effect with --context none")
-    if asked.contrapro_documents is None:
+    if options.contrapro_documents is None:
         return None
     if path.suffix != ".json":
         raise UsageError(f"--contrapro-documents has no effect with {path}; it belongs to ContraPro's JSON")
-    return Path(asked.contrapro_documents)
+    return Path(options.contrapro_documents)
 
 
-def _seed(asked: QuestionsConfig) -> int:
-    return CONTEXT_SEED if asked.context_seed is None else asked.context_seed
+def _seed(options: QuestionsConfig) -> int:
+    return CONTEXT_SEED if options.context_seed is None else options.context_seed
 
 
-def _note_unchanged(asked: QuestionsConfig, given: Sequence[object], changed: Sequence[object]) -> None:
-    if asked.context != "true" and (same := sum(map(operator.eq, given, changed))):
-        print(f"note: --context {asked.context}: {same:,} of {len(given):,} stay as they are", file=sys.stderr)
+def _note_unchanged(options: QuestionsConfig, before: Sequence[object], changed: Sequence[object]) -> None:
+    if options.context != "true" and (same := sum(map(operator.eq, before, changed))):
+        print(f"note: --context {options.context}: {same:,} of {len(before):,} stay as they are", file=sys.stderr)
 
 
 def _note_hopeless(questions: Sequence[Question]) -> None:
@@ -172,13 +168,6 @@ def _note_hopeless(questions: Sequence[Question]) -> None:
             "takes off translations; they count as not answered",
             file=sys.stderr,
         )
-
-
-def _belongs(parts: Sequence[Section | Chosen], when: str) -> Callable[[str], str]:
-    """Return a function that says when an option of another kind of scoring has no effect."""
-    sections = [section for part in parts for section in sections_of(part)]
-    names = {setting.name for section in sections for setting in section.settings}
-    return lambda name: when if name in names else ""
 
 
 def check_one_translation(config: Mapping[str, Any]) -> None:
