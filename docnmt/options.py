@@ -214,7 +214,7 @@ class Setting:
         choices = named() if callable(named) else named or self.literals
         return None if choices is None else tuple(choices)
 
-    @property
+    @functools.cached_property
     def required(self) -> bool:
         """True if a value must be given."""
         return self.default is dataclasses.MISSING

@@ -282,9 +282,11 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
         self.pre = norm == "pre"
 
-    def add(self, x: Tensor, added: Tensor | None, next_norm: nn.LayerNorm | None) -> tuple[Tensor, Tensor | None]:
-        """x + dropout(added), (T, d), and what a norm makes of it; both by one kernel, where kernels compute."""
-        if takes_kernels(*(x,) if added is None else (x, added)):
+    def add(
+        self, x: Tensor, added: Tensor | None, next_norm: nn.LayerNorm | None, *, kernels: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """x + dropout(added), (T, d), and what a norm makes of it; both by one kernel, where `kernels` compute."""
+        if kernels:
             from docnmt.functional.kernels.pointwise import residual_norm
 
             return residual_norm(x, added, next_norm, self.dropout.p if self.training else 0.0)
@@ -350,21 +352,22 @@ class Layer(nn.Module):
 
     def _through(self, x: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
         """x (T, d) → (T, d); `apply` gives what a sublayer, by its name, makes of its input (T, d)."""
-        parts = cast(dict[str, Residual], self._modules)
+        parts, kernels = cast(dict[str, Residual], self._modules), takes_kernels(x)
         normed: Tensor | None = None  # x by the next block's norm
         for block, following in zip(self.blocks, (*self.blocks[1:], None), strict=True):
             residual = parts[f"{block[0]}_residual"]
             if residual.pre and normed is None:
-                x, normed = residual.add(x, None, residual.norm)
+                x, normed = residual.add(x, None, residual.norm, kernels=kernels)
             h = cast(Tensor, normed) if residual.pre else x
             added = apply(block[0], h)
             for name in block[1:]:
                 added = added + apply(name, h)
             if residual.pre:  # x = x + block(norm(x)), which is normed for the next block at once
                 after = None if following is None else parts[f"{following[0]}_residual"]
-                x, normed = residual.add(x, added, after.norm if after is not None and after.pre else None)
+                next_norm = after.norm if after is not None and after.pre else None
+                x, normed = residual.add(x, added, next_norm, kernels=kernels)
             else:  # x = norm(x + block(x))
-                x, normed = cast(Tensor, residual.add(x, added, residual.norm)[1]), None
+                x, normed = cast(Tensor, residual.add(x, added, residual.norm, kernels=kernels)[1]), None
         return x
 
     def remember(self, reads: Reads) -> dict[str, Any]:

@@ -42,16 +42,12 @@ def _pack(weight: Tensor) -> Tensor:
     return packed
 
 
-def _packed_product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
-    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, packed, bias, "none", [], "")
-    return product
-
-
 def _product(x: Tensor, weight: Tensor, packed: Tensor | None, bias: Tensor | None) -> Tensor:
     """Return x Wᵀ + b. Few rows use `F.linear`, as the packed product would have other bits there."""
     if packed is None or x.numel() < INVARIANT_ROWS * x.shape[-1]:
         return F.linear(x, weight, bias)
-    return _packed_product(x, packed, bias)
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, packed, bias, "none", [], "")
+    return product
 
 
 def packs(dtype: torch.dtype = torch.float32) -> bool:
@@ -71,7 +67,7 @@ def _packs(dtype: torch.dtype, precision: str, threads: int) -> bool:
                 )
                 packed = _pack(weight)
                 for rows in (x[:count] for count in (4, 5, 9, 16, 33, 64, 300)):
-                    if not torch.equal(_packed_product(rows, packed, bias), F.linear(rows, weight, bias)):
+                    if not torch.equal(_product(rows, weight, packed, bias), F.linear(rows, weight, bias)):
                         return False
     except (AttributeError, RuntimeError, NotImplementedError):  # a torch or a processor without it
         return False
