@@ -19,6 +19,7 @@ from docnmt.functional.packed import packed_attention
 from docnmt.layout import Spans
 from docnmt.modules.layers import CacheT, Heads, OfMemories, Reads, RememberedT, Slots, Step, Sublayer, attended
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
+from docnmt.runtime.system import UsageError
 
 
 class _SelfAttention(Sublayer[None, CacheT], Heads):
@@ -166,12 +167,6 @@ class CrossAttention(_CrossAttention[PackedKeys, Shelf]):
 # Linear attention (Favier and Dal'Maz Silva, "Scaleformer", equations 9 to 11): its caches do not grow with the text.
 
 
-def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
-    if position is not None and not isinstance(position, RelativeKeys):
-        raise ValueError(f"position: expected RelativeKeys or None for linear attention, got {type(position).__name__}")
-    return position
-
-
 def _embeddings(position: RelativeKeys | None) -> Tensor | None:
     return None if position is None else position.weight  # (2r+1, d_h), of distances
 
@@ -186,7 +181,9 @@ class LinearSelfAttention(_SelfAttention[LinearState]):
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
         super().__init__(heads, d_head)
-        self.causal, self.position = causal, _relative(position)
+        if position is not None and not isinstance(position, RelativeKeys):  # only a plug-in's gets here
+            raise UsageError(f"--attention linear has no scores for {type(position).__name__}; use another --position")
+        self.causal, self.position = causal, position
         self._add_projections(d_model)  # behind the position's, which is the first of the parameters
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
@@ -208,9 +205,9 @@ class LinearCrossAttention(_CrossAttention[LinearMemory, OfMemories[LinearMemory
 
     position: RelativeKeys | None
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int, position: AttentionPosition | None = None) -> None:
+    def __init__(self, *, d_model: int, heads: int, d_head: int, position: RelativeKeys | None = None) -> None:
         super().__init__(heads, d_head)
-        self.position = _relative(position)
+        self.position = position
         self._add_projections(d_model)
 
     def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:

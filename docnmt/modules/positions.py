@@ -358,12 +358,6 @@ def check_fusion(name: str, position: Position, fusion: str) -> None:
         raise UsageError(f"--position-fusion {fusion}: --position {name} has nothing to fuse; use another family")
 
 
-def check_linear(name: str, inside: AttentionPosition | None) -> None:
-    """Refuse what a family does inside attention where attention is linear; only a plug-in's gets here."""
-    if inside is not None and not isinstance(inside, RelativeKeys):
-        raise UsageError(f"--attention linear has no scores for --position {name} to act on; use another family")
-
-
 def none(settings: PositionSettings) -> Position:
     return Position()
 

@@ -45,7 +45,7 @@ from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import LinearSelfAttention, SelfAttention
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import Dropout, FeedForward, Layer, OwnStart, Reads, Residual, plain_layer
-from docnmt.modules.positions import Embedding, Position, build_position, check_fusion, check_linear
+from docnmt.modules.positions import Embedding, Position, build_position, check_fusion
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import (
     ClassificationPreprocessConfig,
@@ -594,8 +594,6 @@ def _layer(config: FusionClassifierConfig, position: Position, number: int) -> L
     d_head = config.embed_dim // config.heads
     with random_stream(f"position.{number}"):
         inside = None if position.attention is None else position.attention(config.heads, d_head)
-    if config.attention == "linear":
-        check_linear(config.position, inside)
     options = {"d_model": config.embed_dim, "heads": config.heads, "d_head": d_head, "causal": False}
     options |= ATTENTIONS.options(config.attention, config)
     with random_stream(f"layer.{number}"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -49,7 +48,6 @@ from docnmt.modules.positions import (
     WordDropout,
     build_position,
     check_fusion,
-    check_linear,
 )
 from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS
 from docnmt.runtime.system import UsageError
@@ -62,58 +60,13 @@ class Vocabularies(Protocol):
     """The properties of a translation task that determine a model's size."""
 
     @property
-    def source_vocabulary_size(self) -> int:
-        """The number of rows of the source embedding."""
+    def source_vocabulary_size(self) -> int: ...  # rows of the source embedding
 
     @property
-    def target_vocabulary_size(self) -> int:
-        """The number of rows of the target embedding and of the output layer."""
+    def target_vocabulary_size(self) -> int: ...  # rows of the target embedding and of the output layer
 
     @property
-    def joined(self) -> bool:
-        """True if both languages share one vocabulary."""
-
-
-@dataclass(frozen=True)
-class _DocumentContext:
-    """The context attention of an architecture: how its words read their document."""
-
-    config: HierTransformerConfig
-
-    def beside(self, sublayer: str) -> list[tuple[str, ...]]:
-        """The blocks of a sublayer and the context attention: after it, beside it, or alone with all heads."""
-        if self.config.context_placement == "block":
-            return [(sublayer,), ("context",)]
-        return [(sublayer, "context")] if self.config.heads_beside_context else [("context",)]
-
-    def make_attention(self) -> ContextAttention:
-        c = self.config
-        make: Callable[..., ContextAttention] = SummaryAttention
-        if isinstance(c, CondTransformerConfig):
-            make = partial(ConditionalAttention, top_t=c.top_t, always_own=c.always_own_sentence)
-            make = partial(make, read_all_updates=c.read_all_updates)
-        if isinstance(c, HierCondTransformerConfig):
-            make = partial(make, select_on=c.select_on, count_copies=c.count_copies, by_blocks=c.merge is None)
-        sizes = {"d_model": c.embed_dim, "heads": c.heads_of_context, "d_head": c.embed_dim // c.heads}
-        return make(**sizes, equal_start=c.equal_start)
-
-    def make_summaries(self) -> SummaryEncoder:
-        """The encoder of the sentences' source2token summaries, with the tree over them."""
-        sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads}
-        name = self.config.merge if isinstance(self.config, HierCondTransformerConfig) else None
-        return SummaryEncoder(**sizes, merge=None if name is None else build_merge(name, **sizes))
-
-    def make_earlier(self) -> ContextAttention:
-        """The attention of a decoder layer to earlier target sentences."""
-        c = self.config
-        make: Callable[..., ContextAttention] = SummaryAttention
-        if c.target_context == "conditional":
-            make = partial(ConditionalAttention, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T)
-        sizes = {"d_model": c.embed_dim, "heads": c.heads, "d_head": c.embed_dim // c.heads}
-        return make(**sizes, earlier=True, equal_start=c.equal_start)
-
-    def make_hide(self) -> nn.Module:
-        return WordDropout(self.config.context_word_dropout)
+    def joined(self) -> bool: ...  # do both languages share one vocabulary?
 
 
 def embeddings(
@@ -162,7 +115,7 @@ def encoder_decoder(
     context = None
     if reading is None:
         reading, position_settings = config.reading, config.position_settings
-        context = _DocumentContext(config) if isinstance(config, HierTransformerConfig) else None
+        context = config if isinstance(config, HierTransformerConfig) else None
 
     def build() -> Position:
         return build_position(
@@ -171,51 +124,55 @@ def encoder_decoder(
             **position_settings,
         )  # fmt: skip
 
+    def hide() -> nn.Module | None:
+        return None if context is None else WordDropout(context.context_word_dropout)
+
     position = build()
     of_target = position if config.share_positions else build()
     source, target, output = embeddings(config, task, position, of_target)
-    in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
-    in_decoder = context if context is not None and context.config.context_sides != "encoder" else None
+    in_encoder = context if context is not None and context.context_sides != "decoder" else None
+    in_decoder = context if context is not None and context.context_sides != "encoder" else None
     own_text = context if reading.own_text else None
-    summaries_once = in_encoder is not None and in_encoder.config.summary_input == "embeddings"
+    summaries_once = in_encoder is not None and in_encoder.summary_input == "embeddings"
     encoder = Encoder(
         embedding=source,
         layers=[_encoder_layer(config, position, in_encoder) for _ in range(config.encoder_layers)],
         norm=_final_norm(config),
-        summarise=in_encoder.make_summaries() if in_encoder is not None and summaries_once else None,
-        hide=None if in_encoder is None else in_encoder.make_hide(),
+        summarise=_summaries(in_encoder) if in_encoder is not None and summaries_once else None,
+        hide=None if in_encoder is None else hide(),
         checkpoint_activations=config.checkpoint_activations,
     )
     decoder = Decoder(
         embedding=target,
         layers=[_decoder_layer(config, position, in_decoder, own_text) for _ in range(config.decoder_layers)],
         norm=_final_norm(config),
-        summarise=None if in_decoder is None else in_decoder.make_summaries(),
+        summarise=None if in_decoder is None else _summaries(in_decoder),
         summarise_target=None if own_text is None else SummaryEncoder(d_model=config.embed_dim, heads=config.heads),
-        hide=None if context is None else context.make_hide(),
+        hide=hide(),
         checkpoint_activations=config.checkpoint_activations,
     )
     return {"encoder": encoder, "decoder": decoder, "output": output, "reading": reading}
 
 
-def _encoder_layer(config: TransformerConfig, position: Position, context: _DocumentContext | None) -> Layer:
-    heads = config.heads if context is None else context.config.heads_beside_context
+def _encoder_layer(config: TransformerConfig, position: Position, context: HierTransformerConfig | None) -> Layer:
+    heads = config.heads if context is None else context.heads_beside_context
     sublayers: dict[str, Sublayer] = {}
     if heads:
         sublayers["attention"] = _self_attention(config, position, causal=False, heads=heads)
     sublayers["feed_forward"] = _feed_forward(config)
     if context is None:
         return _layer(config, sublayers, [("attention",), ("feed_forward",)])
-    attention = context.make_attention()
-    summarise = context.make_summaries() if context.config.summary_input == "layer" else None
-    sublayers["context"] = SourceContext(attention, summarise=summarise, hide=context.make_hide())
-    return _layer(config, sublayers, [*context.beside("attention"), ("feed_forward",)])
+    attention = _context_attention(context)
+    summarise = _summaries(context) if context.summary_input == "layer" else None
+    sublayers["context"] = SourceContext(attention, summarise=summarise, hide=WordDropout(context.context_word_dropout))
+    return _layer(config, sublayers, [*_beside_context(context, "attention"), ("feed_forward",)])
 
 
 def _decoder_layer(
-    config: TransformerConfig, position: Position, context: _DocumentContext | None, own_text: _DocumentContext | None
-) -> Layer:
-    heads = config.heads if context is None else context.config.heads_beside_context
+    config: TransformerConfig, position: Position, context: HierTransformerConfig | None,
+    own_text: HierTransformerConfig | None,
+) -> Layer:  # fmt: skip
+    heads = config.heads if context is None else context.heads_beside_context
     sublayers: dict[str, Sublayer] = {"attention": _self_attention(config, position, causal=True, heads=config.heads)}
     if heads:
         sizes = {"d_model": config.embed_dim, "heads": heads, "d_head": config.embed_dim // config.heads}
@@ -228,10 +185,10 @@ def _decoder_layer(
     sublayers["feed_forward"] = _feed_forward(config)
     blocks: list[tuple[str, ...]] = [("attention",), ("cross",)]
     if context is not None:
-        sublayers["context"] = SourceContext(context.make_attention())
-        blocks = [("attention",), *context.beside("cross")]
+        sublayers["context"] = SourceContext(_context_attention(context))
+        blocks = [("attention",), *_beside_context(context, "cross")]
     if own_text is not None:
-        sublayers["target"] = EarlierContext(own_text.make_earlier())
+        sublayers["target"] = EarlierContext(_context_attention(own_text, earlier=True))
         blocks.append(("target",))
     return _layer(config, sublayers, [*blocks, ("feed_forward",)])
 
@@ -250,19 +207,49 @@ def _self_attention(config: TransformerConfig, position: Position, *, causal: bo
         inside = position.attention(heads, d_head)
     elif config.horizon:
         inside = RelativeKeys(d_head, config.horizon)
-    if config.attention == "linear":
-        check_linear(config.position, inside)
     sizes = {"d_model": config.embed_dim, "heads": heads, "d_head": d_head}
     options = ATTENTIONS.options(config.attention, config)
     return ATTENTIONS.get(config.attention)(**sizes, causal=causal, position=inside, **options)
+
+
+def _final_norm(config: TransformerConfig) -> nn.Module:
+    return nn.LayerNorm(config.embed_dim) if config.norm == "pre" else nn.Identity()
 
 
 def _feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation)
 
 
-def _final_norm(config: TransformerConfig) -> nn.Module:
-    return nn.LayerNorm(config.embed_dim) if config.norm == "pre" else nn.Identity()
+# The context attention of an architecture: how its words read their document.
+
+
+def _beside_context(config: HierTransformerConfig, sublayer: str) -> list[tuple[str, ...]]:
+    """The blocks of a sublayer and the context attention: after it, beside it, or alone with all heads."""
+    if config.context_placement == "block":
+        return [(sublayer,), ("context",)]
+    return [(sublayer, "context")] if config.heads_beside_context else [("context",)]
+
+
+def _context_attention(config: HierTransformerConfig, *, earlier: bool = False) -> ContextAttention:
+    """The attention to the document, or to its `earlier` target sentences."""
+    options: dict[str, Any] = {"d_model": config.embed_dim, "d_head": config.embed_dim // config.heads}
+    options |= {"heads": config.heads if earlier else config.heads_of_context, "equal_start": config.equal_start}
+    if earlier and config.target_context == "conditional":
+        return ConditionalAttention(**options, earlier=True, top_t=config.target_top_t or DEFAULT_TARGET_TOP_T)
+    if earlier or not isinstance(config, CondTransformerConfig):
+        return SummaryAttention(**options, earlier=earlier)
+    options |= {"always_own": config.always_own_sentence, "read_all_updates": config.read_all_updates}
+    if isinstance(config, HierCondTransformerConfig):
+        options |= {"select_on": config.select_on, "count_copies": config.count_copies}
+        options["by_blocks"] = config.merge is None
+    return ConditionalAttention(**options, top_t=config.top_t)
+
+
+def _summaries(config: HierTransformerConfig) -> SummaryEncoder:
+    """The encoder of the sentences' source2token summaries, with the tree over them."""
+    sizes = {"d_model": config.embed_dim, "heads": config.heads}
+    name = config.merge if isinstance(config, HierCondTransformerConfig) else None
+    return SummaryEncoder(**sizes, merge=None if name is None else build_merge(name, **sizes))
 
 
 # The architectures.
