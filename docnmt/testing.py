@@ -11,7 +11,7 @@ import io
 import itertools
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -272,25 +272,65 @@ def check_kind(ending: str, sample: bytes | None = None) -> None:
 
 
 def _sample_file(kind: str) -> bytes:
-    make = _SAMPLES.get(kind)
-    if make is None:
+    sample = _SAMPLES.get(kind)
+    if sample is None:
         raise ValueError(f".{kind}: there is no built-in sample; give one: check_kind({kind!r}, b'…')")
-    return inspect.cleandoc(make).encode() + b"\n" if isinstance(make, str) else make()
-
-
-def _package(**parts: str) -> bytes:
+    if isinstance(sample, str):
+        return inspect.cleandoc(sample).encode() + b"\n"
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as package:
-        for name, text in parts.items():
+        for name, text in sample.items():
             package.writestr(zipfile.ZipInfo(name), text)
     return file.getvalue()
 
 
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-_RELATIONS = (
-    '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-    '<Relationship Id="r1" Type="{0}/{1}" Target="{2}"/></Relationships>'
-)
+_MAIN = "http://schemas.openxmlformats.org/{0}/2006/main"
+_TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
+
+
+def _related(kind: str, target: str) -> str:
+    return (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        f'<Relationship Id="r1" Type="{_OFFICE}/{kind}" Target="{target}"/></Relationships>'
+    )
+
+
+_WORD = {
+    "[Content_Types].xml": f'<Types xmlns="{_TYPES}"><Override PartName="/word/document.xml" ContentType="application/'
+    'vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>',
+    "_rels/.rels": _related("officeDocument", "word/document.xml"),
+    "word/document.xml": f'<w:document xmlns:w="{_MAIN.format("wordprocessingml")}"><w:body><w:p><w:r><w:t>The title'
+    '</w:t></w:r></w:p><w:p><w:r><w:t xml:space="preserve">The dog </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t '
+    'xml:space="preserve">sees</w:t></w:r><w:r><w:t xml:space="preserve"> it.</w:t></w:r></w:p></w:body></w:document>',
+}
+_NAMES = f'xmlns:p="{_MAIN.format("presentationml")}" xmlns:r="{_OFFICE}" xmlns:a="{_MAIN.format("drawingml")}"'
+_SLIDES = {
+    "[Content_Types].xml": "<Types/>",
+    "ppt/presentation.xml": f'<p:presentation {_NAMES}><p:sldIdLst><p:sldId id="256" r:id="r1"/></p:sldIdLst>'
+    "</p:presentation>",
+    "ppt/_rels/presentation.xml.rels": _related("slide", "slides/slide1.xml"),
+    "ppt/slides/slide1.xml": f"<p:sld {_NAMES}><p:cSld><p:spTree><p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr><p:txBody>"
+    "<a:bodyPr/><a:p><a:r><a:t>The title</a:t></a:r></a:p><a:p><a:r><a:t>The old dog sees it.</a:t></a:r></a:p>"
+    "</p:txBody></p:sp></p:spTree></p:cSld></p:sld>",
+}
+_NAMES = f'xmlns="{_MAIN.format("spreadsheetml")}" xmlns:r="{_OFFICE}"'
+_SHEET = {
+    "[Content_Types].xml": "<Types/>",
+    "xl/workbook.xml": f'<workbook {_NAMES}><sheets><sheet name="One" sheetId="1" r:id="r1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": _related("worksheet", "worksheets/sheet1.xml"),
+    "xl/worksheets/sheet1.xml": f'<worksheet {_NAMES}><sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>The old dog'
+    "</t></is></c></row></sheetData></worksheet>",
+}
+_BOOK = {
+    "mimetype": "application/epub+zip",
+    "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile '
+    'full-path="book.opf"/></rootfiles></container>',
+    "book.opf": '<package xmlns="http://www.idpf.org/2007/opf"><metadata/><manifest><item id="a" href="a.xhtml" '
+    'media-type="application/xhtml+xml"/></manifest><spine><itemref idref="a"/></spine></package>',
+    "a.xhtml": '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>Chapter one</title></head><body><p>The <b>old'
+    "</b> dog.</p></body></html>",
+}
 _OPEN = "urn:oasis:names:tc:opendocument:xmlns"
 _OPEN_TEXT = (
     f'<office:document-content xmlns:office="{_OPEN}:office:1.0" xmlns:text="{_OPEN}:text:1.0" '
@@ -298,64 +338,7 @@ _OPEN_TEXT = (
     "</office:document-content>"
 )
 _PARAGRAPHS = "<text:h>The title</text:h><text:p>The <text:span>old dog</text:span> sees it.</text:p>"
-
-
-def _word() -> bytes:
-    names = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    texts = (("The dog ", ""), ("sees", "<w:rPr><w:b/></w:rPr>"), (" it.", ""))
-    runs = "".join(f'<w:r>{look}<w:t xml:space="preserve">{text}</w:t></w:r>' for text, look in texts)
-    body = f"<w:p><w:r><w:t>The title</w:t></w:r></w:p><w:p>{runs}</w:p>"
-    main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
-    types = "http://schemas.openxmlformats.org/package/2006/content-types"
-    part = f'<Override PartName="/word/document.xml" ContentType="{main}"/>'
-    return _package(**{
-        "[Content_Types].xml": f'<Types xmlns="{types}">{part}</Types>',
-        "_rels/.rels": _RELATIONS.format(_OFFICE, "officeDocument", "word/document.xml"),
-        "word/document.xml": f'<w:document xmlns:w="{names}"><w:body>{body}</w:body></w:document>',
-    })  # fmt: skip
-
-
-def _slides() -> bytes:
-    names = f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:r="{_OFFICE}" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
-    text = "".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in ("The title", "The old dog sees it."))
-    shape = f"<p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr><p:txBody><a:bodyPr/>{text}</p:txBody></p:sp>"
-    return _package(**{
-        "[Content_Types].xml": "<Types/>",
-        "ppt/presentation.xml": f'<p:presentation {names}><p:sldIdLst><p:sldId id="256" r:id="r1"/></p:sldIdLst></p:presentation>',  # noqa: E501
-        "ppt/_rels/presentation.xml.rels": _RELATIONS.format(_OFFICE, "slide", "slides/slide1.xml"),
-        "ppt/slides/slide1.xml": f"<p:sld {names}><p:cSld><p:spTree>{shape}</p:spTree></p:cSld></p:sld>",
-    })  # fmt: skip
-
-
-def _sheet() -> bytes:
-    names = f'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="{_OFFICE}"'
-    cells = "".join(f'<c r="A{n}" t="inlineStr"><is><t>{text}</t></is></c>' for n, text in ((1, "The old dog"),))
-    return _package(**{
-        "[Content_Types].xml": "<Types/>",
-        "xl/workbook.xml": f'<workbook {names}><sheets><sheet name="One" sheetId="1" r:id="r1"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": _RELATIONS.format(_OFFICE, "worksheet", "worksheets/sheet1.xml"),
-        "xl/worksheets/sheet1.xml": f'<worksheet {names}><sheetData><row r="1">{cells}</row></sheetData></worksheet>',
-    })  # fmt: skip
-
-
-def _book() -> bytes:
-    page = '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>Chapter one</title></head><body><p>The <b>old</b> dog.</p></body></html>'  # noqa: E501
-    return _package(**{
-        "mimetype": "application/epub+zip",
-        "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="book.opf"/></rootfiles></container>',  # noqa: E501
-        "book.opf": '<package xmlns="http://www.idpf.org/2007/opf"><metadata/><manifest><item id="a" href="a.xhtml" media-type="application/xhtml+xml"/></manifest><spine><itemref idref="a"/></spine></package>',  # noqa: E501
-        "a.xhtml": page,
-    })  # fmt: skip
-
-
-def _open_document(kind: str, element: str) -> Callable[[], bytes]:
-    content = _PARAGRAPHS
-    if element == "presentation":
-        content = f"<draw:page><draw:frame><draw:text-box>{content}</draw:text-box></draw:frame></draw:page>"
-    mimetype = f"application/vnd.oasis.opendocument.{kind}"
-    return lambda: _package(**{"mimetype": mimetype, "content.xml": _OPEN_TEXT.format(element, content)})
-
-
+_PAGE = f"<draw:page><draw:frame><draw:text-box>{_PARAGRAPHS}</draw:text-box></draw:frame></draw:page>"
 _XLIFF = (
     '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en" target-language="de"'
     ' original="x" datatype="x"><body><trans-unit id="1"><source>The <g id="1">old dog</g> sees it.</source>'
@@ -369,7 +352,8 @@ _MARKDOWN = """
     - item one
     """
 _SUBTITLE = "00:00:01,000 --> 00:00:02,000\n    The old dog\n    sees the house.\n    "
-_SAMPLES: dict[str, str | Callable[[], bytes]] = {
+#: A file's text, or the parts of its package.
+_SAMPLES: dict[str, str | dict[str, str]] = {
     "txt": "The dog sees it. The cat walks.\n\n    42",
     "md": _MARKDOWN,
     "mdx": _MARKDOWN + "\n    <Tabs>\n\n    The {name} cat.\n\n    </Tabs>",
@@ -394,13 +378,19 @@ _SAMPLES: dict[str, str | Callable[[], bytes]] = {
     "srt": f"1\n    {_SUBTITLE}",
     "vtt": f"WEBVTT\n\n    {_SUBTITLE}".replace(",000", ".000"),
     "ass": "[Events]\n    Format: Layer, Start, End, Text\n    Dialogue: 0,0:00:01.00,0:00:02.00,The {\\i1}dog",
-    "docx": _word,
-    "docm": _word,
-    "dotx": _word,
-    "pptx": _slides,
-    "xlsx": _sheet,
-    "epub": _book,
-    "odt": _open_document("text", "text"),
-    "odp": _open_document("presentation", "presentation"),
+    "docx": _WORD,
+    "docm": _WORD,
+    "dotx": _WORD,
+    "pptx": _SLIDES,
+    "xlsx": _SHEET,
+    "epub": _BOOK,
+    "odt": {
+        "mimetype": "application/vnd.oasis.opendocument.text",
+        "content.xml": _OPEN_TEXT.format("text", _PARAGRAPHS),
+    },
+    "odp": {
+        "mimetype": "application/vnd.oasis.opendocument.presentation",
+        "content.xml": _OPEN_TEXT.format("presentation", _PAGE),
+    },
     "fodt": _OPEN_TEXT.replace("document-content", "document").format("text", _PARAGRAPHS),
 }
