@@ -81,8 +81,8 @@ def parts(by: str, evaluation: Evaluation) -> list[TextPart]:
         values = lengths[document]
     else:
         values = evaluation.sentence_counts["s-BLEU"][:, _COLUMN_OF_LENGTH]
-    which = np.maximum(np.searchsorted(begins, values, side="right") - 1, 0)  # a line without a token is in the first
-    chosen = [(part, np.flatnonzero(which == part)) for part in np.unique(which).tolist()]
+    part_of = np.maximum(np.searchsorted(begins, values, side="right") - 1, 0)  # a line without a token: the first
+    chosen = [(part, np.flatnonzero(part_of == part)) for part in np.unique(part_of).tolist()]
     labels = [f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in pairwise(begins)] + [f"{begins[-1]}-"]
     return [TextPart(labels[part], sentences, np.unique(document[sentences])) for part, sentences in chosen]
 
@@ -115,7 +115,7 @@ class PartScores:
         names = [f"{metric}{suffix}" for metric in self.metrics for suffix in suffixes]
         lines = ["\t".join([self.by, "sentences", "documents", *names])]
         for number, part in enumerate(self.parts):
-            values = (rows[number][metric] for metric in self.metrics for rows in self.scores.values())
+            values = (scores[number][metric] for metric in self.metrics for scores in self.scores.values())
             counts = (str(len(part.sentences)), str(len(part.documents)))
             lines.append("\t".join([part.label, *counts, *(f"{value:.2f}" for value in values)]))
         return "\n".join(lines)
@@ -125,7 +125,7 @@ class PartScores:
         parts = []
         for number, part in enumerate(self.parts):
             counts = {"part": part.label, "sentences": len(part.sentences), "documents": len(part.documents)}
-            parts.append(counts | {name: rows[number] for name, rows in self.scores.items()})
+            parts.append(counts | {name: scores[number] for name, scores in self.scores.items()})
         return {"by": self.by, "parts": parts}
 
     def draw(self, path: Path) -> None:
@@ -135,8 +135,9 @@ class PartScores:
 
         figure = Figure(figsize=(4.2 * len(self.metrics), 3.4), layout="constrained")
         for axis, metric in zip(figure.subplots(1, len(self.metrics), squeeze=False)[0], self.metrics, strict=True):
-            for name, rows in self.scores.items():
-                axis.plot([part.label for part in self.parts], [row[metric] for row in rows], marker="o", label=name)
+            for name, scores in self.scores.items():
+                heights = [of_part[metric] for of_part in scores]
+                axis.plot([part.label for part in self.parts], heights, marker="o", label=name)
             axis.set(title=metric, xlabel=self.by.replace("-", " "))
             axis.tick_params(axis="x", rotation=40)
             axis.grid(alpha=0.3)
@@ -209,11 +210,11 @@ class TranslationReport:
         return self.scores.to_dict() | {name: part for name, part in parts.items() if part}
 
 
-def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
+def _table(unit: str, scores: Sequence[dict[str, float]]) -> list[str]:
     """Return the lines of a table, its units numbered from 1."""
-    names = next(filter(None, rows), {})
-    lines = ["\t".join([unit, *names])] if rows else []
-    for number, values in enumerate(rows, 1):
+    names = next(filter(None, scores), {})
+    lines = ["\t".join([unit, *names])] if scores else []
+    for number, values in enumerate(scores, 1):
         lines.append("\t".join([str(number), *(f"{values[name]:.2f}" if values else "-" for name in names)]))
     return lines
 
@@ -261,7 +262,7 @@ def report_on(
     if wanted.comet_model is not None:
         comet = Comet(wanted.comet_model, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
         counts = comet.counts(texts, sources, references[0], offsets)
-        systems = [system.including("COMET", comet, rows) for system, rows in zip(systems, counts, strict=True)]
+        systems = [system.including("COMET", comet, shares) for system, shares in zip(systems, counts, strict=True)]
     of_seeds = [system.scores for system in systems[: len(seeds)]]
     means = {name: fmean(scores[name] for scores in of_seeds) for name in of_seeds[0].values}
     report = TranslationReport(replace(of_seeds[0], values=means), samples=samples, doubt=doubt)
@@ -315,8 +316,8 @@ _MOST_NOTES = 5
 
 def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:
     """Read the files and score."""
-    given = {} if wanted.paired or wanted.foreign else {"--samples": config.samples, "--seed": config.seed}
-    useless = [name for name, value in given.items() if value is not None]
+    bootstrap = {} if wanted.paired or wanted.foreign else {"--samples": config.samples, "--seed": config.seed}
+    useless = [name for name, value in bootstrap.items() if value is not None]
     problems = [f"{name} has no effect without --paired or --foreign" for name in useless]
     if wanted.comet_model is not None and config.src is None:
         problems.append(f"{'--comet' if wanted.comet else '--metrics COMET'} reads the source too: give --src FILE")

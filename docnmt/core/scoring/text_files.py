@@ -28,13 +28,14 @@ from docnmt.runtime.system import OpenObject, UserError, needing, read_json
 # Matching of the documents of two tables by their names.
 
 
-def _places_by_name(
-    path: Path, names: Sequence[str | None], wanted_path: Path, wanted: Sequence[str | None]
+def _order_by_name(
+    path: Path, names: Sequence[str | None], reference_path: Path, reference: Sequence[str | None]
 ) -> list[int]:
-    """Return for each document of `wanted_path` its place in `path`, by names if they have some in common."""
-    if list(names) == list(wanted) or None in names or None in wanted or not set(names) & set(wanted):
+    """Return for each document of the reference its number in `path`, by names if they have some in common."""
+    if list(names) == list(reference) or None in names or None in reference or not set(names) & set(reference):
         return list(range(len(names)))
-    for file, documents, other, others in ((path, names, wanted_path, wanted), (wanted_path, wanted, path, names)):
+    sides = (path, names), (reference_path, reference)
+    for (file, documents), (other, others) in (sides, sides[::-1]):
         if twice := [name for name, count in Counter(documents).items() if count > 1]:
             raise UserError(
                 f"{file}: document '{twice[0]}' stands in two places, and {other} has its documents in another order; "
@@ -47,7 +48,7 @@ def _places_by_name(
                 "the same documents, in any order; a missing translation is a row without text"
             )
     numbers = {name: number for number, name in enumerate(names)}
-    return [numbers[name] for name in wanted]
+    return [numbers[name] for name in reference]
 
 
 # Alignment of the lines of hypotheses with those of references, and the documents that they form.
@@ -85,13 +86,10 @@ class LineLayout:
             self.path, tuple(sentences[i] for i in numbers), tuple(offsets), (True,) * len(numbers), names
         )
 
-    def documents_with(self, kept: Sequence[int]) -> list[int]:
+    def documents_with(self, numbers: Sequence[int]) -> list[int]:
         """Return the documents that have some of these sentences, which must be in ascending order."""
-        return [
-            number
-            for number, (begin, end) in enumerate(pairwise(self.document_offsets))
-            if bisect_left(kept, begin) < bisect_left(kept, end)
-        ]
+        borders = [bisect_left(numbers, offset) for offset in self.document_offsets]
+        return [document for document, (begin, end) in enumerate(pairwise(borders)) if begin < end]
 
     def written(self, sentences: Sequence[str]) -> str:
         """Return a text with one line for each line of this file, from sentences that translate its own."""
@@ -109,7 +107,7 @@ class LineLayout:
         this table may be missing there."""
         other = read_layout(path, columns, role, may_be_empty=True)
         if other.names and None not in other.names:
-            order = _places_by_name(path, other.names, self.path, self.names)
+            order = _order_by_name(path, other.names, self.path, self.names)
             spans = [other.rows[begin:end] for begin, end in pairwise(other.document_offsets)]
             offsets = tuple(accumulate((len(spans[number]) for number in order), initial=0))
             rows = tuple(row for number in order for row in spans[number])
@@ -126,8 +124,8 @@ class LineLayout:
             if one_document or other.document_offsets == self.document_offsets:
                 return other.sentences
             offset_pairs = zip(other.document_offsets, self.document_offsets, strict=False)
-            where = next(min(pair) for pair in offset_pairs if pair[0] != pair[1])
-            raise UserError(f"{path}: its documents are not those of {self.path}; they part after sentence {where}")
+            sentence = next(min(pair) for pair in offset_pairs if pair[0] != pair[1])
+            raise UserError(f"{path}: its documents are not those of {self.path}; they part after sentence {sentence}")
         texts = [number for number, sentence in enumerate(self.sentences) if sentence]
         if len(texts) < len(self.sentences):  # rows that are empty here may have no line there
             translated = dict(zip(texts, self.only(texts).align(path, columns, role), strict=True))
@@ -149,17 +147,14 @@ class LineLayout:
 
 def read_layout(path: Path, columns: Columns = _ANY, role: str = "target", *, may_be_empty: bool = False) -> LineLayout:
     """Read the sentences and documents of a text, or of a table's column `role`; `may_be_empty` permits no text."""
-    rows: list[str] = []
-    lines: list[bool] = []
-    names: list[str | None] = []
-    offsets = [0]
+    rows, lines, names, offsets = list[str](), list[bool](), list[str | None](), [0]
     sentences = 0
     for item in side_lines(path, columns, role):
-        line = _DOCUMENT if isinstance(item, DocumentStart) else item.strip()
         if isinstance(item, DocumentStart):
             names.append(item.name)
-            sentence = False
+            line, sentence = _DOCUMENT, False
         else:
+            line = item.strip()
             sentence = bool(names) or line not in ("", _DOCUMENT, _PARAGRAPH)
         if not sentence and line != _PARAGRAPH and offsets[-1] != sentences:
             offsets.append(sentences)
@@ -279,7 +274,7 @@ def resegment(
     spans = list(pairwise(layout.document_offsets))
     documents = read_documents(path, columns, number=len(spans))
     names, texts = [name for name, _ in documents], [text for _, text in documents]
-    texts = [texts[number] for number in _places_by_name(path, names, layout.path, layout.names)]
+    texts = [texts[number] for number in _order_by_name(path, names, layout.path, layout.names)]
     if len(texts) != len(spans):
         raise UserError(
             f"{path}: {len(texts):,} documents, but {layout.path} has {len(spans):,}; separate them by empty lines, or "
@@ -290,8 +285,8 @@ def resegment(
         sentences += divide(text, reference[begin:end], align)
         share = len(text) / max(1, len(" ".join(reference[begin:end])))
         if not _USUAL[0] <= share <= _USUAL[1]:
-            what = f"has {100 * share:.0f} % of its reference's characters" if text else "is empty"
-            notes.append(f"{path}: document {number:,} {what}")
+            length = f"has {100 * share:.0f} % of its reference's characters" if text else "is empty"
+            notes.append(f"{path}: document {number:,} {length}")
     return sentences, notes
 
 
