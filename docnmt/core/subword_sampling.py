@@ -220,6 +220,8 @@ class _BpeWords:
 
 #: Lines whose subwords are drawn together; no draw depends on it.
 _CHUNK = 4096
+#: The sampler of each side, which learns words that the next epoch needs.
+_sampler = functools.lru_cache(maxsize=2)(SubwordSampler)
 
 
 def resegmented(
@@ -237,9 +239,3 @@ def resegmented(
             lengths = np.concatenate([part.lengths() for part in parts])
             sides.append(TokenArray(np.concatenate([part.tokens for part in parts]), offsets_of(lengths)))
     return replace(corpus, source=sides[0], target=sides[1])
-
-
-@functools.lru_cache(maxsize=2)
-def _sampler(tokenizer: Tokenizer, alpha: float) -> SubwordSampler:
-    """Return the sampler of a side, which learns words that the next epoch needs."""
-    return SubwordSampler(tokenizer, alpha)

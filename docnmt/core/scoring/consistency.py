@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -215,8 +216,7 @@ def lexical_consistency(
     stems = [_stems(sentence) for sentence in targets]
     frequent = Counter(chain.from_iterable(words))
     limit = max(3, len(sources) // 10)
-    agreeing = pairs = 0
-    terms: set[str] = set()
+    agreeing, pairs, terms, empty = 0, 0, set[str](), lexicon.get("", {})
     for first, last in pairwise(document_offsets):
         sentences_of = defaultdict(list)
         for sentence in range(first, last):
@@ -226,7 +226,11 @@ def lexical_consistency(
             if len(sentences) < 2 or len(word) < 4 or frequent[word] > limit:
                 continue
             terms.add(word)
-            translations = [_translation(word, stems[sentence], lexicon) for sentence in sentences]
+            row = lexicon.get(word, {})
+            translations = []  # of each occurrence the stem that most probably translates it, more than the empty word
+            for sentence in sentences:
+                likely = {s: p for s in stems[sentence] if (p := row.get(s, 0.0)) > empty.get(s, 0.0)}
+                translations.append(max(likely.items(), key=itemgetter(1, 0), default=("", 0.0))[0])
             agreeing += sum(n * (n - 1) // 2 for stem, n in Counter(translations).items() if stem)
             pairs += len(sentences) * (len(sentences) - 1) // 2
     return Consistency(agreeing, pairs, len(terms))
@@ -255,13 +259,6 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
     for w, t, value in zip(word.tolist(), stem.tolist(), p.tolist(), strict=True):
         lexicon[words[w]][stems[t]] = value
     return lexicon
-
-
-def _translation(word: str, stems: Sequence[str], lexicon: _Lexicon) -> str:
-    """Return the stem that most probably translates `word`, more than the empty word; or ""."""
-    row, empty = lexicon.get(word, {}), lexicon.get("", {})
-    candidates = {stem: row[stem] for stem in stems if row.get(stem, 0.0) > empty.get(stem, 0.0)}
-    return max(candidates, key=lambda stem: (candidates[stem], stem), default="")
 
 
 def _stems(sentence: str) -> list[str]:
