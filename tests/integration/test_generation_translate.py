@@ -22,7 +22,7 @@ from docnmt.apps.commands.models import in_half_precision, load_models, open_mod
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate_source, planned_units
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.core.search.scheduler import Ensemble, Job
+from docnmt.core.search.scheduler import Encoding, Job
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import EOS
 from docnmt.modules.linear_layers import BFloat16Linear, EightBitLinear, multiplies_eight_bits, replace_linear
@@ -87,13 +87,13 @@ def test_minimum_bayes_risk_gives_what_a_double_loop_over_the_samples_finds(arch
 def test_later_sentences_read_the_sample_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     task, model = small_system.task(), undecided("cond_transformer_tiny", target_context="conditional")
     read: dict[int, list[str]] = {}
-    remember = Ensemble.remember
+    remember = Encoding._remember
 
-    def noting(self: Any, memories: Any, sentences: Any, tokens: Any, *, given: bool) -> Any:
-        read[sentences[0]] = task.target_tokenizer.pieces(list(tokens))
-        return remember(self, memories, sentences, tokens, given=given)
+    def noting(self: Any, number: int, tokens: Any, *, given: bool) -> Any:
+        read[number] = task.target_tokenizer.pieces(list(tokens))
+        return remember(self, number, tokens, given=given)
 
-    monkeypatch.setattr(Ensemble, "remember", noting)
+    monkeypatch.setattr(Encoding, "_remember", noting)
     for search in (SamplingConfig(mbr="chrf", mbr_samples=6, **SHORT), SamplingConfig(nbest=6, **SHORT)):
         for document in DOCUMENTS:
             read.clear()

@@ -15,7 +15,7 @@ import torch
 from docnmt.core.search import scheduler
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
 from docnmt.core.search.generators import Hypothesis
-from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
+from docnmt.core.search.scheduler import Job, Scheduler
 from docnmt.core.search.translate import given_tokens, translate_corpus, translation
 from docnmt.runtime.device import INVARIANT_ROWS
 
@@ -59,7 +59,7 @@ def served(
     models: list[Any], asked: list[Asked], options: GenerationConfig, search: SearchConfig, *, cancel: int = -1
 ) -> Scheduler:
     """Let the requests come one after the other while others are at work."""
-    shared, waiting, steps, rng = Scheduler(Ensemble(models), options, search), list(asked), 0, random.Random(4)
+    shared, waiting, steps, rng = Scheduler(models, options, search), list(asked), 0, random.Random(4)
     with torch.inference_mode():
         while waiting or shared.jobs:
             if waiting and (not shared.jobs or rng.random() < 0.3):
@@ -99,7 +99,7 @@ def test_two_texts_at_once_take_fewer_steps_than_one() -> None:
     for width in (1, 2, 3):
         options = GenerationConfig(generator="greedy", max_tokens=60, batch_size=width)
         asked = Asked(models, options, search, small_system.text(3, 6, seed=1))
-        shared = Scheduler(Ensemble(models), options, search)
+        shared = Scheduler(models, options, search)
         shared.submit(asked.job)
         steps.append(0)
         with torch.inference_mode():
@@ -151,7 +151,7 @@ def test_a_sentence_need_not_wait_for_a_book() -> None:
     book, sentence = (
         Asked(models, options, search, texts) for texts in (small_system.text(30, 8, seed=1), [["a dog sees."]])
     )
-    shared = Scheduler(Ensemble(models), options, search)
+    shared = Scheduler(models, options, search)
     with torch.inference_mode():
         shared.submit(book.job)
         for _ in range(10):
@@ -165,7 +165,7 @@ def test_a_sentence_need_not_wait_for_a_book() -> None:
 
 def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
     models, options = [small_system.model("transformer_tiny")], GenerationConfig(generator="greedy", batch_size=2)
-    shared = Scheduler(Ensemble(models), options, GreedyConfig())
+    shared = Scheduler(models, options, GreedyConfig())
     long, short = (lambda n=n: Asked(models, options, GreedyConfig(), small_system.text(1, n, seed=n)) for n in (9, 1))
     waiting = [short() for _ in range(6)]
     late = long()
@@ -193,13 +193,13 @@ def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest
 def test_the_model_never_sees_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small products take other kernels; copies stand beside the last texts and come to nothing."""
     seen: list[int] = []
-    step = Ensemble.step
+    step = scheduler.next_scores
 
-    def counting(self: Ensemble, tokens: torch.Tensor, state: Any) -> torch.Tensor:
+    def counting(models: Any, tokens: torch.Tensor, states: Any) -> torch.Tensor:
         seen.append(len(tokens))
-        return step(self, tokens, state)
+        return step(models, tokens, states)
 
-    monkeypatch.setattr(Ensemble, "step", counting)
+    monkeypatch.setattr(scheduler, "next_scores", counting)
     options, search = GenerationConfig(batch_size=2), BeamSearchConfig(beam=1, **SHORT)
     asked = Asked([small_system.model("transformer_tiny")], options, search, REQUESTS[5])
     served([small_system.model("transformer_tiny")], [asked], options, search)

@@ -17,7 +17,7 @@ from across_batches import NEAR
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.core.search.config import GenerationConfig, GreedyConfig
 from docnmt.core.search.generators import Hypothesis
-from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
+from docnmt.core.search.scheduler import Job, Scheduler
 from docnmt.core.search.translate import (
     SentenceResult,
     Translation,
@@ -94,7 +94,7 @@ def test_a_shared_search_waits_for_what_is_read(system: str, max_tokens: int) ->
     def deliver(number: int, hypotheses: list[Hypothesis]) -> None:
         found[number] = translation(hypotheses[0], task.target_tokenizer)
 
-    shared = Scheduler(Ensemble(network), options, GREEDY)
+    shared = Scheduler(network, options, GREEDY)
     shared.submit(Job(network, task, corpus, options, GREEDY, given=tokens, window=1, deliver=deliver))
     with torch.inference_mode():
         while shared.jobs:

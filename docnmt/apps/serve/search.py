@@ -22,7 +22,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Formality
 from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.search.glossary import TermFinder, asked_terms
-from docnmt.core.search.scheduler import Encoding, Ensemble, Job, Scheduler
+from docnmt.core.search.scheduler import Encoding, Job, Scheduler
 from docnmt.core.search.translate import Translation
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Worker:
     def __init__(self, models: Translating) -> None:
         self.models, self.loaded = models, models.loaded
         self._terms = asked_terms(models.options, models.loaded.task.target_tokenizer)
-        self._scheduler = Scheduler(Ensemble(models.loaded.models), models.options, models.search)
+        self._scheduler = Scheduler(models.loaded.models, models.options, models.search)
         self._changed = threading.Condition()
         self._new: list[Order] = []
         self._calls: list[tuple[Future[Any], Callable[[], Any]]] = []

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from docnmt.core.batch import (
-    PackedText,
     collate_source,
     join_texts,
     memory_sentences,
@@ -35,58 +34,6 @@ from docnmt.core.tokenizer import BRK, EOS, tag_of
 from docnmt.registry import GENERATORS
 from docnmt.runtime.device import INVARIANT_ROWS
 from docnmt.runtime.system import UserError
-
-# Ensembles: several models write one text together, by the average of their probabilities.
-
-
-class Ensemble:
-    """Several models behind the interface of one (`encode`, `begin`, `step`); a single model is used unchanged."""
-
-    def __init__(self, models: Sequence[AnyTranslationModel]) -> None:
-        self.models = list(models)
-
-    def encode(self, sources: Sequence[PackedText]) -> list[object]:
-        """Encode the documents with each model, in that model's own packing."""
-        return [model.encode(source) for model, source in zip(self.models, sources, strict=True)]
-
-    def remember(
-        self, memories: Sequence[object], sentences: Sequence[int], tokens: Sequence[int], *, given: bool
-    ) -> list[object]:
-        """What other sentences read of a translation, for each model that reads its own text or, with `given`, given
-        text; None for others. `sentences` has the sentence's number in each model's memory."""
-        return [
-            model.remember(memory, sentence, tokens)
-            if (model.reading.given_text if given else model.reading.own_text)
-            else None
-            for model, memory, sentence in zip(self.models, memories, sentences, strict=True)
-        ]
-
-    def begin(
-        self,
-        memories: Sequence[object],
-        sentences: Sequence[Tensor],
-        beam: int,
-        earlier: Sequence[Sequence[list[object]]] = (),
-    ) -> list[RowState]:
-        """The models' states for N new slots; row r belongs to the same hypothesis in each.
-
-        `sentences` (N,) are numbered as in each model's packed source; `earlier` has for each slot what `remember`
-        returned for the translations that it reads.
-        """
-        states = []
-        for number, (model, memory, of_model) in enumerate(zip(self.models, memories, sentences, strict=True)):
-            read = [[written[number] for written in slot if written[number] is not None] for slot in earlier]
-            states.append(model.begin(memory, of_model, beam, read))
-        return states
-
-    def step(self, tokens: Tensor, states: Sequence[RowState]) -> Tensor:
-        """Logits (R, V) for tokens (R,): one model's own, or the log of the summed probabilities of several."""
-        logits = [model.step(tokens, state) for model, state in zip(self.models, states, strict=True)]
-        if len(logits) == 1:
-            return logits[0]
-        log_probs = torch.stack([torch.log_softmax(of_model.float(), dim=-1) for of_model in logits])
-        return torch.logsumexp(log_probs, dim=0)
-
 
 # A job of the search: a corpus, the models that translate it, and its progress.
 
@@ -119,7 +66,7 @@ class Job:
         corpus, self.tag = self.corpus, tag_of(self.task.target_tokenizer)
         self.prefixes = {n: prefix for n, prefix in self.prefixes.items() if n not in self.given}
         self._ranked = ranking(self.search, self.task.target_tokenizer)
-        self.device, self.ensemble = next(self.models[0].parameters()).device, Ensemble(self.models)
+        self.device = next(self.models[0].parameters()).device
         self.lengths = source_lengths(corpus)
         self._asked_lengths = self.lengths if self.asked is None else np.where(self.asked, self.lengths, 0)
         self.plans = [model.reading for model in self.models]
@@ -336,12 +283,17 @@ class Encoding:
             tokens = job.given[number]
 
     def _remember(self, number: int, tokens: Sequence[int], *, given: bool) -> _Remembered:
-        """Return what other sentences read of a translation (see `Ensemble.remember`)."""
+        """Return what other sentences read of a translation, for each model that reads its own text or, with `given`,
+        given text; None for others."""
         translation = tuple(tokens)
         known, read = self.remembered.get((number, given), (None, []))
         if known != translation:
-            places = [of_model.get(number, -1) for of_model in self.read_places]  # -1: of a model that reads none
-            read = self.job.ensemble.remember(self.memories, places, translation, given=given)
+            read = [
+                model.remember(memory, places.get(number, -1), translation)
+                if (model.reading.given_text if given else model.reading.own_text)
+                else None
+                for model, memory, places in zip(self.job.models, self.memories, self.read_places, strict=True)
+            ]
             if self.job.kept is not None:
                 self.remembered[number, given] = translation, read
         return read
@@ -368,22 +320,20 @@ def encode_together(pieces: Sequence[tuple[Job, int, int]]) -> list[Encoding]:
         return []
     sentences = sum(last - first for _, first, last in pieces)
     copies = -(-INVARIANT_ROWS // sentences)  # few rows take other kernels, whose sums differ in the last bit
-    ensemble, device = pieces[0][0].ensemble, pieces[0][0].device
-    sources: list[PackedText] = []
+    device, memories = pieces[0][0].device, list[object]()
     text_places: list[list[Tensor]] = [[] for _ in pieces]
     read_places: list[list[dict[int, int]]] = [[] for _ in pieces]
-    for model in range(len(ensemble.models)):
+    for number, model in enumerate(pieces[0][0].models):
         packed, before = [], 0
         for piece, (job, first, last) in enumerate(pieces):
-            plan, units = job.plans[model], job.units[model]
+            plan, units = job.plans[number], job.units[number]
             chosen = np.arange(*np.searchsorted(units.kept, [first, last]))
             packed.append(collate_source(job.corpus, units, np.tile(chosen, copies), plan))
             places = torch.from_numpy(memory_sentences(plan, units, chosen) + before)
             text_places[piece].append(places.to(device))
             read_places[piece].append(sentences_read(units, chosen, before) if plan.reads_translations else {})
             before += packed[-1].layout.num_sentences
-        sources.append(join_texts(packed).to(device))
-    memories = ensemble.encode(sources)
+        memories.append(model.encode(join_texts(packed).to(device)))
     return [Encoding(*piece, memories, text_places[n], read_places[n]) for n, piece in enumerate(pieces)]
 
 
@@ -406,9 +356,9 @@ class Scheduler:
     slot are decoded beside them, because small matrix products use other kernels, whose sums differ in the last bit.
     """
 
-    def __init__(self, ensemble: Ensemble, options: GenerationConfig, search: SearchConfig) -> None:
-        self._ensemble, self._options, self._config = ensemble, options, search
-        self._device = next(ensemble.models[0].parameters()).device
+    def __init__(self, models: Sequence[AnyTranslationModel], options: GenerationConfig, search: SearchConfig) -> None:
+        self._models, self._options, self._config = models, options, search
+        self._device = next(models[0].parameters()).device
         self._encodings: set[Encoding] = set()  # those with texts that have not ended
         self.reset()
 
@@ -498,18 +448,18 @@ class Scheduler:
         for _, together in itertools.groupby(new, lambda slot: id(slot.encoding.memories)):
             slots = list(together)
             places = zip(*(slot.encoding.places_of(slot) for slot in slots), strict=True)
-            fresh = self._ensemble.begin(
-                slots[0].encoding.memories,
-                [torch.stack(of_model) for of_model in places],
-                generator.width,
-                [slot.encoding.read_by(slot) for slot in slots],
-            )
+            read_by = [slot.encoding.read_by(slot) for slot in slots]
+            fresh = []
+            of_models = zip(self._models, slots[0].encoding.memories, places, strict=True)
+            for number, (model, memory, sentences) in enumerate(of_models):
+                earlier = [[read[number] for read in slot if read[number] is not None] for slot in read_by]
+                fresh.append(model.begin(memory, torch.stack(sentences), generator.width, earlier))
             for state, of_new in zip(self._states, fresh, strict=False):
                 state.append(of_new)
             self._states = self._states or fresh
         if new:
             generator.admit(new)
-        advance = generator.advance(self._ensemble.step(generator.tokens, self._states))
+        advance = generator.advance(next_scores(self._models, generator.tokens, self._states))
         if advance.rows is not None:
             for state in self._states:
                 state.reorder(advance.rows)
@@ -565,6 +515,16 @@ class Scheduler:
             after[job] += 1
             waiting = [job for job in waiting if job.ready]
         return sorted(entering, key=lambda slot: id(slot.encoding.memories))
+
+
+def next_scores(models: Sequence[AnyTranslationModel], tokens: Tensor, states: Sequence[RowState]) -> Tensor:
+    """Logits (R, V) after tokens (R,): one model's own, or the log of the summed probabilities of several, which write
+    one text together."""
+    logits = [model.step(tokens, state) for model, state in zip(models, states, strict=True)]
+    if len(logits) == 1:
+        return logits[0]
+    log_probs = torch.stack([torch.log_softmax(of_model.float(), dim=-1) for of_model in logits])
+    return torch.logsumexp(log_probs, dim=0)
 
 
 def _encodable(job: Job, live: Counter[Job]) -> bool:

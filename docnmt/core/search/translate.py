@@ -165,7 +165,7 @@ def check_memory(job: Job) -> None:
         return
     width = GENERATORS.get(job.options.generator)(job.search, job.device).width
     needs = []  # of each model: bytes at the least, and of the unit that needs them noun, first sentence and subwords
-    for model, plan, units in zip(job.ensemble.models, job.plans, job.units, strict=True):
+    for model, plan, units in zip(job.models, job.plans, job.units, strict=True):
         costs = source_costs(job.corpus, units)
         longest = int(costs.argmax())
         first, last = int(units.first[longest]), int(units.last[longest])
@@ -188,7 +188,7 @@ def check_memory(job: Job) -> None:
     total = np.concatenate([[0], np.cumsum(job.lengths)])
     lengths = total[np.append(first_kept, len(job.lengths))[1:]] - total[firsts]  # source subwords of each text
     longest = int(lengths.argmax())
-    if lengths[longest] > LONG_TEXT and any(_sizes(model)[2] for model in job.ensemble.models):
+    if lengths[longest] > LONG_TEXT and any(_sizes(model)[2] for model in job.models):
         parts = parts if job.plans[0].joined else "divide it"
         text = _named(job, "text", int(firsts[longest]), int(lengths[longest]))
         print(f"warning: {text} is written at once, which takes quadratic time; {parts}", file=sys.stderr)
@@ -352,7 +352,7 @@ def translate_corpus(
 
     def results(ranges: Sequence[tuple[int, int]]) -> Iterator[SentenceResult]:
         """Search the sentences of these ranges that are not given; yield each, in order, once it is `finished`."""
-        scheduler = Scheduler(job.ensemble, job.options, job.search)
+        scheduler = Scheduler(job.models, job.options, job.search)
         scheduler.submit(job, ranges)
         for number in chain.from_iterable(range(first, last) for first, last in ranges):
             if number in job.given:

@@ -98,8 +98,8 @@ def count(
 def count_step(data: Path, save_dir: Path, arch: str, options: Sequence[str] = ()) -> Update:
     """A step of beam search in the middle of a text, four texts at once; results of kernels are zeros."""
     from docnmt.cli.train import parse
+    from docnmt.core.search import scheduler
     from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-    from docnmt.core.search.scheduler import Ensemble
     from docnmt.core.search.translate import translate_corpus
     from docnmt.core.training.start import prepare
 
@@ -111,8 +111,8 @@ def count_step(data: Path, save_dir: Path, arch: str, options: Sequence[str] = (
             begins.append((len(counter.found), len(counter.launched)))
             return step(*given)
 
-        step = Ensemble.step
-        with patch.object(Ensemble, "step", take_step):
+        step = scheduler.next_scores
+        with patch.object(scheduler, "next_scores", take_step):
             model, search = run.model.eval().to(NAME), BeamSearchConfig(beam=4, max_len_a=0, max_len_b=12, min_len=12)
             corpus, at_once = run.task.corpus("valid"), GenerationConfig(batch_size=4)  # type: ignore[attr-defined]
             list(translate_corpus([model], run.task, corpus, at_once, search))  # type: ignore[list-item, arg-type]

@@ -28,7 +28,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.generators import Hypothesis
-from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
+from docnmt.core.search.scheduler import Job, Scheduler
 from docnmt.core.search.translate import translate_corpus, translation
 from docnmt.core.tokenizer import EOS
 from docnmt.core.training.checkpoint import load_model
@@ -69,7 +69,7 @@ def service(
     model: Any, task: Any, corpora: Corpora, options: GenerationConfig, search: Any, *, clients: int
 ) -> list[str]:
     """As docnmt-serve's worker does: a job for each document, so many at once."""
-    shared = Scheduler(Ensemble([model]), options, search)
+    shared = Scheduler([model], options, search)
     found: list[dict[int, str]] = [{} for _ in corpora[1]]
     waiting = list(zip(corpora[1], found, strict=True))[::-1]
 
