@@ -101,13 +101,5 @@ def test_help_shows_the_options_of_the_file(command: str, capsys: pytest.Capture
     assert len(shown["--help"] - common) <= 16
 
 
-@pytest.mark.parametrize(("word", "hint"), [("--vars", ""), ("--lower", ""), ("--pair", "--paired")])
-def test_a_hint_is_like_the_word_and_not_only_its_dashes(
-    word: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert importlib.import_module("docnmt.cli.score").main(["--ref", "x", "--sys", "y", word]) == 2
-    assert re.findall(r"did you mean (--\w+)", capsys.readouterr().err) == [hint][: bool(hint)]
-
-
 if __name__ == "__main__":
     FILE.write_text("\n".join(lines()).strip() + "\n", encoding="utf-8")

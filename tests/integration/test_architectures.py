@@ -160,36 +160,6 @@ def test_slots_leave_and_join_without_a_trace(name: str, options: dict[str, Any]
             torch.testing.assert_close(third[row], expected[first + 1], rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "option"),
-    [
-        ("hier_cond_transformer", {"heads": 3}, "--heads"),
-        ("hier_cond_transformer", {"position": "rope", "position_fusion": "concat"}, "--position-fusion"),
-        ("hier_cond_transformer", {"position_fusion": "gate_conv"}, "--position-fusion"),
-        ("hier_cond_transformer", {"context_placement": "replace", "context_heads": 5}, "--context-heads"),
-        ("hier_cond_transformer", {"attention": "linear", "position": "rope"}, "--position"),
-        ("hier_cond_transformer", {"relative_horizon": 4}, "--relative-horizon"),
-        ("hier_cond_transformer", {"relative_horizon": 0, "position": "relative"}, "--relative-horizon"),
-        ("hier_cond_transformer", {"embed_dim": 36, "position": "rope"}, "--position"),
-        ("hier_cond_transformer", {"embed_dim": 33, "heads": 3}, "--embed-dim"),
-        ("hier_cond_transformer", {"select_on": "node"}, "--select-on"),
-        ("hier_cond_transformer", {"count_copies": False}, "--no-count-copies"),
-        ("hier_cond_transformer", {"target_top_t": 2}, "--target-top-t"),
-        ("hier_cond_transformer", {"target_context": "summaries", "target_top_t": 2}, "--target-top-t"),
-        ("cond_transformer", {"always_own_sentence": True, "top_t": 1}, "--always-own-sentence"),
-        ("concat_transformer", {"target_window": 3}, "--target-window"),
-        ("concat_transformer", {"target_window": 2, "window_stride": 3}, "--window-stride"),
-        ("g_transformer", {"attention": "linear"}, "--attention"),
-        ("han", {"attention": "linear"}, "--attention"),
-    ],
-    ids=name_of,
-)
-def test_contradictions_are_refused(name: str, options: dict[str, Any], option: str) -> None:
-    """What is out of its range is refused by every option: `test_rules`."""
-    config = MODELS.config(name)(**{"embed_dim": 32, "heads": 4} | options)
-    assert any(option in problem for problem in contradictions(config))
-
-
 UNREAD = [
     ("transformer", {"max_positions": 9}, {"max_positions"}),
     ("transformer", {"max_positions": 9, "position": "learned"}, set()),
@@ -227,48 +197,3 @@ def test_options_that_nothing_reads_are_named(name: str, options: dict[str, Any]
     problems = contradictions(MODELS.config(name)(**options), options)
     found = {problem.split()[0].removeprefix("--").removeprefix("no-").replace("-", "_") for problem in problems}
     assert found == named
-
-
-def test_the_sentence_model_knows_nothing_of_the_document_by_its_positions_either() -> None:
-    assert len(build("transformer", position="multi_level").encoder.embedding.position.scale) == 0
-
-
-@pytest.mark.parametrize("words", [False, True])
-def test_all_levels_may_be_learned(words: bool) -> None:
-    options = {"levels": 3, "learned_levels": True, "learned_words": words, "max_positions": 20}
-    position = build("hier_cond_transformer", **options).encoder.embedding.position
-    learned = ["Learned" if words else "Sinusoidal", "Learned", "Learned"]
-    assert [type(table).__name__ for table in (position.word, *position.higher)] == learned
-    assert all(table.weight.shape == (20, 32) for table in position.higher)
-
-
-@pytest.mark.parametrize("heads", [2, 4])
-def test_context_heads_in_place_of_all_or_some(heads: int) -> None:
-    model = build("cond_transformer", heads=4, context_placement="replace", context_heads=heads)
-    first = ("context",) if heads == 4 else ("attention", "context")
-    assert model.encoder.stack[0].blocks == (first, ("feed_forward",))
-    last = ("context",) if heads == 4 else ("cross", "context")
-    assert model.decoder.stack[0].blocks == (("attention",), last, ("feed_forward",))
-
-
-def test_the_attention_to_the_source_may_go_without_relative_positions() -> None:
-    names = [name for name, _ in build("scaleformer", cross_relative=False).named_parameters() if "position" in name]
-    assert len(names) == 4  # of self-attention, two layers a side
-    assert len([name for name, _ in build("scaleformer").named_parameters() if "position" in name]) == 6
-
-
-def test_biases_of_summaries_that_are_only_compared_change_nothing() -> None:
-    model = build("cond_transformer").double()
-    data = batch(model)
-    before = model(data)
-    for name, parameter in model.named_parameters():
-        if "summarise" in name and name.endswith("bias"):
-            parameter.data.normal_()
-    torch.testing.assert_close(model(data), before, rtol=0, atol=1e-10)
-
-
-def test_reading_one_sentence_is_not_learned_and_said_so() -> None:
-    config = MODELS.config("hier_cond_transformer")
-    notes = config(top_t=1, target_context="conditional", target_top_t=1).notes()
-    assert [note.split(":")[0] for note in notes] == ["--top-t 1", "--target-top-t 1"]
-    assert config().notes() == []

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
 import pickle
-from collections.abc import Callable
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import safetensors.torch
+import small_system
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from toy import ToyModel, train, write_toy_data
 
-from docnmt.core.training import checkpoint as loading
+from docnmt.cli.preprocess import main as preprocess
+from docnmt.core.corpus import ParallelCorpus, read_meta
+from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.training.checkpoint import (
     checksums_of,
     load_checkpoint,
@@ -24,6 +34,10 @@ from docnmt.core.training.checkpoint import (
     save_checkpoint,
     unique_state,
 )
+from docnmt.core.translation_task import DocumentTranslation
+from docnmt.other_tasks.options import NliConfig
+from docnmt.other_tasks.sentence_vectors.use import Nli
+from docnmt.runtime import device as runtime
 from docnmt.runtime.system import UserError
 
 
@@ -58,52 +72,17 @@ def test_tied_parameters_are_stored_once() -> None:
     assert "output.weight" in unique_state(model)
 
 
-def test_views_are_stored_without_what_they_are_views_of(tmp_path: Path, good: Path) -> None:
-    base = torch.arange(100.0)
-    header = load_checkpoint(good).header
-    save_checkpoint(tmp_path / "a", header, {"model.a": base[10:20], "model.b": base[15:30], "model.c": base[::7]})
-    loaded = load_checkpoint(tmp_path / "a").tensors
-    assert torch.equal(loaded["model.b"], base[15:30])
-    assert torch.equal(loaded["model.c"], base[::7])
-    assert sum(tensor.untyped_storage().nbytes() for tensor in loaded.values()) == 4 * (10 + 15 + 15)
-
-
-def test_permissions_are_those_of_other_new_files(tmp_path: Path, good: Path) -> None:
-    checkpoint = load_checkpoint(good)
-    old = os.umask(0o027)
-    try:
-        save_checkpoint(tmp_path / "new.safetensors", checkpoint.header, checkpoint.tensors)
-    finally:
-        os.umask(old)
-    assert (tmp_path / "new.safetensors").stat().st_mode & 0o777 == 0o640
-
-
-def test_load_model_is_the_saved_one(good: Path) -> None:
-    loaded = load_model(good)
-    stored = load_checkpoint(good)
-    for name, tensor in unique_state(loaded.model).items():
-        assert torch.equal(tensor, stored.tensors[f"model.{name}"])
-    assert loaded.task.vocabulary == 11
-    assert loaded.header["config"]["training"]["max_tokens"] == 40
-
-
 @pytest.mark.parametrize(
     ("header", "complaint"),
     [
         (lambda h: h.update(format=2), "format is 2"),
-        (lambda h: h.update(format="1"), "format is 1"),
         (lambda h: h.pop("config"), "'config'"),
         (lambda h: h.update(task=3), "'$.task'"),
         (lambda h: h["task_state"].clear(), "'vocabulary'"),
-        (lambda h: h["config"].update(model=[]), "'object'"),
         (lambda h: h["config"]["model"].update(width="wide"), "'wide'"),
-        (lambda h: h["config"]["model"].update(width={}), "its header"),
         (lambda h: h["config"]["model"].update(depth=3), "'depth'"),
-        (lambda h: h["config"]["model"].update(width=-1), "configuration"),
         (lambda h: h["config"]["model"].update(width=10**13), "configuration"),
         (lambda h: h["config"]["model"].update(merge="mine"), "'mine'"),
-        (lambda h: h["config"]["model"].update(position="logs"), "'logs'"),
-        (lambda h: h.update(plugins=3), "its header"),
         (lambda h: h.update(model="mystery"), "--user-dir"),
     ],
 )
@@ -113,16 +92,6 @@ def test_hostile_headers(good: Path, tmp_path: Path, header: Callable[[Any], Any
         load_model(path)
     assert complaint in str(caught.value)
     assert str(path) in str(caught.value)
-
-
-def test_a_plugin_that_has_changed_is_named(
-    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = changed(good, tmp_path / "of.safetensors", header=lambda h: h.update(plugins={"mine.py": "0" * 8}))
-    for content, said in (("0" * 8, False), ("1" * 8, True)):
-        monkeypatch.setattr(loading, "imported", lambda content=content: {"mine.py": content, "other.py": "2"})
-        load_model(path)
-        assert ("was made by another state of mine.py" in capsys.readouterr().err) is said
 
 
 @pytest.mark.parametrize(
@@ -167,17 +136,6 @@ def test_training_does_not_continue_from_damage(
     assert (run / "checkpoint_last.safetensors").read_bytes() == before
 
 
-def test_training_does_not_go_on_behind_the_end_of_an_epoch(
-    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Epoch after epoch would have no batch, without end."""
-    run = tmp_path / "run"
-    run.mkdir()
-    changed(good, run / "checkpoint_last.safetensors", header=lambda h: h["progress"].update(batches=2**61))
-    assert train(good.parent.parent / "data", run, "--max-update", "9") == 1
-    assert "2,305,843,009,213,693,952" in capsys.readouterr().err
-
-
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     class Bomb:
         def __reduce__(self) -> tuple[Any, ...]:
@@ -189,3 +147,224 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         with pytest.raises(UserError):
             load_model(tmp_path / f"{name}.safetensors")
     assert not (tmp_path / "exploded").exists()
+
+
+# A flipped bit anywhere in a data folder or a checkpoint is one line that names the file, and the tensor.
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint_last of the toy, with its optimizer."""
+    folder = tmp_path_factory.mktemp("damage")
+    assert train(write_toy_data(folder / "data"), folder / "run", "--max-update", "3") == 0
+    return folder / "run" / "checkpoint_last.safetensors"
+
+
+def flip(path: Path, bit: int) -> bytes:
+    """Flip one bit of a file; returns what it held."""
+    content = path.read_bytes()
+    damaged = bytearray(content)
+    damaged[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(damaged)
+    return content
+
+
+def refused(path: Path, bit: int, read: Callable[[], object]) -> str:
+    """What reading says after a bit was flipped, which is undone again; nothing where the content stays the same."""
+    content = flip(path, bit)
+    try:
+        read()
+        return ""
+    except UserError as error:
+        said = str(error)
+    finally:
+        path.write_bytes(content)
+    assert str(path.parent) in said
+    assert "\n" not in said
+    return said
+
+
+def open_all(folder: Path) -> None:
+    """Everything that a training and a translation read of a folder."""
+    DocumentTranslation.load(DocumentTranslationConfig(), folder)
+    for split in read_meta(folder)["splits"]:
+        ParallelCorpus.open(folder, split)
+
+
+def test_a_bit_of_every_file_of_a_data_folder(data: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(data, tmp_path / "data"))
+    draw = random.Random(0)
+    for file in sorted(data.iterdir()):
+        for _ in range(60 if file.name == "meta.json" else 3):
+            error = refused(file, draw.randrange(8 * file.stat().st_size), lambda: open_all(data))
+            assert file.name in error or file.name == "meta.json"  # there, a damaged name is another file's
+            assert error
+    open_all(data)
+    flip(data / "train.en.text.bin", 13)
+    with pytest.raises(UserError, match=r"train\.en\.text\.bin"):
+        open_all(data)
+
+
+def test_many_bits_of_a_checkpoint(checkpoint: Path) -> None:
+    draw = random.Random(1)
+    size = 8 * checkpoint.stat().st_size
+    begin = 64 + 8 * struct.unpack("<Q", checkpoint.read_bytes()[:8])[0]
+    for number in range(150):
+        bit = draw.randrange(begin) if number % 2 else draw.randrange(begin, size)
+        error = refused(checkpoint, bit, lambda: load_checkpoint(checkpoint))
+        assert str(checkpoint) in error
+        assert bit < begin or "tensor '" in error
+    load_checkpoint(checkpoint)
+
+
+def test_tensors_that_are_missing_or_new(checkpoint: Path, tmp_path: Path) -> None:
+    tensors = load_checkpoint(checkpoint).tensors
+    with safetensors.safe_open(checkpoint, framework="pt") as file:
+        metadata = file.metadata()
+    for change, complaint in (
+        ({n: t for n, t in tensors.items() if n != "model.hidden.bias"}, "'model.hidden.bias'"),
+        ({**tensors, "model.more": tensors["model.hidden.bias"].clone()}, "'model.more'"),
+    ):
+        path = tmp_path / "changed.safetensors"
+        safetensors.torch.save_file(change, path, metadata=metadata)
+        with pytest.raises(UserError, match=complaint):
+            load_checkpoint(path)
+
+
+def test_a_bit_of_the_data_of_other_tasks(tmp_path: Path) -> None:
+    lines = ["label\ttext", *(f"{n % 3}\tThis is text number {n} of them." for n in range(30))]
+    (tmp_path / "train.tsv").write_text("\n".join(lines))
+    pairs = ["label\ttext\ttext2", *(f"neutral\tText {n} here\tSome text {n}" for n in range(20))]
+    (tmp_path / "pairs.tsv").write_text("\n".join(pairs))
+    for task, file in (("text_classification", "train.tsv"), ("nli", "pairs.tsv")):
+        paths = ["--train", str(tmp_path / file), "--valid", str(tmp_path / file)]
+        assert preprocess(["--task", task, *paths, "--destdir", str(tmp_path / task)]) == 0
+    from docnmt.other_tasks.classification import TextClassification
+    from docnmt.other_tasks.options import TextClassificationConfig
+
+    class Model:
+        position_count = "unit"
+
+    model: object = Model()
+    draw = random.Random(2)
+    for task, kind in (("text_classification", TextClassification), ("nli", Nli)):
+        config = TextClassificationConfig() if kind is TextClassification else NliConfig()
+
+        def read(kind: type = kind, config: object = config, task: str = task) -> None:
+            made = kind.load(config, tmp_path / task)  # type: ignore[attr-defined]
+            for split in ("train", "valid"):
+                made.dataset(split, model)
+
+        read()
+        for file in sorted((tmp_path / task).iterdir()):
+            for _ in range(3):
+                assert refused(file, draw.randrange(8 * file.stat().st_size), read), file
+
+
+def test_a_damaged_log_is_named_and_does_not_block_resuming(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(checkpoint.parent, tmp_path / "run"))
+    log = (run / "train.jsonl").read_bytes()
+    for damage in (
+        b"\xff\xfe\x00\n",
+        b'{"update": "2"}\n',
+        b"[" * 100_000 + b"\n",
+        b'{"update": 99999999999999999999}\n',
+    ):
+        (run / "train.jsonl").write_bytes(damage + log + b'{"event": "tr')
+        assert train(checkpoint.parents[1] / "data", run, "--max-update", "4") == 0
+        error = capsys.readouterr().err
+        assert f"warning: {run / 'train.jsonl'}:1: " in error
+        assert error.count("train.jsonl:") == 1  # the last one is only what a killed process did not finish
+        assert (run / "train.jsonl").read_bytes().startswith(log)
+        shutil.copytree(checkpoint.parent, run, dirs_exist_ok=True)
+
+
+def test_a_header_that_asks_for_the_moon(tmp_path: Path) -> None:
+    """`encoder_layers: 10**9` took all memory, or five minutes."""
+    path = small_system.save(tmp_path / "model.safetensors")
+    stored = load_checkpoint(path)
+    for name, value, complaint in (
+        ("encoder_layers", 10**9, "--encoder-layers: "),
+        ("encoder_layers", 900, "--encoder-layers .*900"),
+        ("ffn_dim", 100_000, "--ffn-dim .*100000"),
+        ("max_positions", 10**12, "--max-positions: "),
+    ):
+        header = json.loads(json.dumps(stored.header))
+        header["config"]["model"][name] = value
+        save_checkpoint(tmp_path / "moon.safetensors", header, stored.tensors)
+        with pytest.raises(UserError, match=complaint):
+            load_model(tmp_path / "moon.safetensors")
+
+
+# What `tune` decides; where it depends on how a process starts, in processes of their own.
+
+
+#: What `tune` sets in the environment.
+CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    names = ("DOCNMT_TUNE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", *CACHES)
+    clean = {name: value for name, value in os.environ.items() if name not in names}
+    command = [sys.executable, "-c", f"import torch; from docnmt.runtime import device as runtime\n{code}"]
+    return subprocess.run(command, env={**clean, **environment}, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def untuned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process as if nothing had been tuned; afterwards it is as it was."""
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    for name in ("DOCNMT_TUNE", *CACHES):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(runtime, "_prepares", False)
+    monkeypatch.setattr(runtime, "_trains_linear", False)
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(precision)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("untuned")
+@pytest.mark.parametrize("error", [0.0, 1e-3])
+def test_in_training_onednn_computes_linear_layers_where_it_is_exact(
+    error: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(runtime, "_product_error", lambda: error)
+    runtime.tune(new_shapes=True)
+    assert runtime.trains_linear() == (error == 0)
+    with contextlib.suppress(KeyError), runtime.linear_products():
+        assert torch.get_float32_matmul_precision() == ("medium" if error == 0 else "highest")
+        raise KeyError
+    assert torch.get_float32_matmul_precision() == "highest"
+    runtime.tune()
+    assert not runtime.trains_linear()
+
+
+@pytest.mark.usefixtures("untuned")
+def test_an_inexact_product_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_product_error", lambda: 1e-3)  # as where "medium" means bfloat16
+    assert runtime.tune().matmul == "default"
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_row_invariance_notices_a_product_that_depends_on_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    linear = F.linear
+    runtime._linear_invariant.cache_clear()
+    monkeypatch.setattr(F, "linear", lambda x, weight: linear(x, weight) + len(x) * 1e-6)
+    assert not runtime.row_invariant()
+    runtime._linear_invariant.cache_clear()
+
+
+def test_training_does_not_go_on_behind_the_end_of_an_epoch(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Epoch after epoch would have no batch, without end."""
+    run = tmp_path / "run"
+    run.mkdir()
+    changed(good, run / "checkpoint_last.safetensors", header=lambda h: h["progress"].update(batches=2**61))
+    assert train(good.parent.parent / "data", run, "--max-update", "9") == 1
+    assert "2,305,843,009,213,693,952" in capsys.readouterr().err

@@ -16,8 +16,7 @@ import yaml
 
 from docnmt.__main__ import main
 from docnmt.apps import compare
-from docnmt.apps.compare import foreign_order, in_documents, sampled_difference
-from docnmt.core.scoring.text_files import read_layout
+from docnmt.apps.compare import sampled_difference
 
 PLAN: dict[str, Any] = {
     "folder": "out",
@@ -135,25 +134,6 @@ def test_unfair_and_wrong_plans_are_refused(
     assert named in error
     assert "plan.yaml" in error
     assert error.count("\n") == 1
-
-
-def test_a_failed_command_ends_it(calls: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
-    plan = {**PLAN, "systems": {name: {**options, "arch": "nothing"} for name, options in PLAN["systems"].items()}}
-    assert main(["compare", write(plan)]) == 1
-    assert "docnmt train" in capsys.readouterr().err.splitlines()[-1]
-    assert not Path("out/comparison.json").exists()
-
-
-def test_sentences_return_from_other_documents(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    path.write_text("a\nb\n\nc\n\nd\ne\nf\n", encoding="utf-8")
-    layout = read_layout(path)
-    order = foreign_order(layout)
-    assert sorted(order) == list(range(6)) != order
-    foreign = in_documents([layout.sentences[number] for number in order], layout)
-    assert [len(document.split()) for document in foreign.split("\n\n")] == [2, 1, 3]
-    back = [line for _, line in sorted(zip(order, foreign.split(), strict=True))]
-    assert in_documents(back, layout) == path.read_text(encoding="utf-8")
 
 
 def test_intervals_are_those_of_a_plain_bootstrap() -> None:

@@ -1,12 +1,20 @@
 """Conditional attention: what must not matter, in both backends; equation 7 itself: `test_selection`."""
 
+from __future__ import annotations
+
 import attention_reference as reference
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
 
-from docnmt.functional import conditional_attention
-from docnmt.functional.conditional import choose_backend
+from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention
+from docnmt.functional.selection import SelectionPolicy
+from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
+from docnmt.modules.document_context import SummaryEncoder, build_merge
+from docnmt.registry import MERGES
 
 BACKENDS = ["dense", "dispatch"]
 LENGTHS = [[5, 3, 0, 7, 2], [], [1], [0], [4, 4, 4]]
@@ -36,30 +44,10 @@ def test_backends_agree_at_the_size_of_a_document(visible, shape):
     reference.assert_same(dispatch, dense)
 
 
-def test_several_plans(monkeypatch):
-    """Heads are planned in groups when there are many assignments; here one by one."""
-    layout, inputs = self_attention_inputs()
-    whole = reference.values_and_gradients(attend(layout, layout, 2), inputs)
-    monkeypatch.setattr("docnmt.functional.dispatch.TILE_ASSIGNMENTS", 1)
-    reference.assert_same(reference.values_and_gradients(attend(layout, layout, 2), inputs), whole, 1e-13)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradcheck(backend):
     layout, inputs = self_attention_inputs([[2, 0, 3], [1]])
     assert torch.autograd.gradcheck(attend(layout, layout, 2, backend=backend), tuple(inputs))
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("only", range(5))
-def test_only_one_input_requires_a_gradient(backend, only):
-    layout, inputs = self_attention_inputs()
-    expected = reference.values_and_gradients(attend(layout, layout, 2, backend=backend), inputs)[only + 1]
-    frozen = [x.detach().requires_grad_(i == only) for i, x in enumerate(inputs)]
-    got = reference.values_and_gradients(
-        lambda x: attend(layout, layout, 2, backend=backend)(*frozen[:only], x, *frozen[only + 1 :]), [frozen[only]]
-    )[1]
-    torch.testing.assert_close(got, expected)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -90,17 +78,6 @@ def test_a_word_of_an_unselected_sentence_changes_nothing(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("t", "lengths"), [(1, LENGTHS), (4, [[3], [0, 5], [1]])])
-def test_one_sentence_gives_the_relevance_no_gradient(backend, t, lengths):
-    """Softmax does not see what is added to all scores of a query: exactly 0, not a rounding error."""
-    layout, inputs = self_attention_inputs(lengths)
-    gradients = reference.values_and_gradients(attend(layout, layout, t, backend=backend), inputs)
-    assert (gradients[1] != 0).any()
-    assert (gradients[4] == 0).all()
-    assert (gradients[5] == 0).all()
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_nothing_to_select_gives_exactly_zero(backend):
     """The first sentence of each document, a document of empty sentences, a document without sentences."""
     lengths = [[2, 3], [0, 0], []]
@@ -116,31 +93,6 @@ def test_nothing_to_select_gives_exactly_zero(backend):
     gradients = torch.autograd.grad(out[2:].sum(), inputs)
     assert (out[2:] == 0).all()
     assert all((g == 0).all() for g in gradients)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_types_compute_in_float32(backend, dtype):
-    layout, inputs = self_attention_inputs()
-    halves = [x.detach().to(dtype).requires_grad_() for x in inputs]
-    floats = [x.detach().float().requires_grad_() for x in halves]
-    got, exact = (
-        reference.values_and_gradients(attend(layout, layout, 2, backend=backend), x) for x in (halves, floats)
-    )
-    assert {x.dtype for x in got} == {dtype}
-    for mine, other in zip(got, exact, strict=True):
-        torch.testing.assert_close(mine.float(), other, rtol=2**-6, atol=2**-6)
-
-
-def test_one_document_skewed_to_the_same_sentences():
-    """All queries choose the same sentences: many tiles a sentence."""
-    layout, inputs = self_attention_inputs([[20] * 30], d_k=8)
-    inputs.sentence_q.data.abs_()
-    inputs.sentence_k.data.sub_(torch.arange(30.0).view(30, 1, 1))
-    dense, dispatch = (
-        reference.values_and_gradients(attend(layout, layout, 3, backend=backend), inputs) for backend in BACKENDS
-    )
-    reference.assert_same(dispatch, dense)
 
 
 @pytest.mark.parametrize("backend", [*BACKENDS, "auto"])
@@ -163,47 +115,6 @@ def test_what_is_not_finite_stays_in_its_document(backend, name):
     reference.assert_same([attend(layout, layout, 2, backend=backend)(*inputs)[5:]], [expected])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_large_relevances_cost_no_precision(backend):
-    """Weights of float32 sum to 1 whatever is added to all scores of a query."""
-    layout, inputs = self_attention_inputs([[5] * 8], h=4, d_k=16)
-    inputs = [x.detach().float() for x in inputs]
-    inputs[2], inputs[4] = torch.ones_like(inputs[2]), inputs[4] * 1e4
-    out = attend(layout, layout, 3, backend=backend)(*inputs)
-    torch.testing.assert_close(out, torch.ones_like(out), rtol=0, atol=1e-5)
-
-
-def test_auto_computes_all_scores_where_most_are_chosen():
-    layout = DocumentLayout.from_lengths([[25] * 32])
-    assert [choose_backend("auto", layout, layout, t) for t in (4, 12, 16, 32)] == ["dispatch"] * 2 + ["dense"] * 2
-    short = DocumentLayout.from_lengths([[25] * 4] * 8)
-    assert choose_backend("auto", short, short, 1) == "dense"
-    long = DocumentLayout.from_lengths([[25] * 400])
-    assert choose_backend("auto", long, long, 400) == "dispatch"  # all scores of 10,000 words would fill the memory
-
-
-def test_wrong_arguments():
-    layout, inputs = self_attention_inputs([[2, 3], [1]])
-    other = DocumentLayout.from_lengths([[2, 3, 1]])
-    moved = DocumentLayout.from_lengths([[2], [3, 1]])
-    with pytest.raises(ValueError, match=r"\(2,\) and \(3,\)"):
-        attend(other, layout, 2)(*inputs)
-    with pytest.raises(ValueError, match="1 and 2 in document 0"):
-        attend(moved, layout, 2, "earlier")(*inputs)
-    with pytest.raises(ValueError, match="q:"):
-        attend(layout, layout, 2)(inputs.q[1:], *inputs[1:])
-    with pytest.raises(ValueError, match="sentence_k:"):
-        attend(layout, layout, 2)(*inputs[:4], inputs.sentence_k[1:])
-    with pytest.raises(ValueError, match="same heads"):
-        attend(layout, layout, 2)(inputs.q[..., :2], *inputs[1:])
-    with pytest.raises(ValueError, match="at least 1"):
-        attend(layout, layout, 0)(*inputs)
-    with pytest.raises(ValueError, match="'later'"):
-        attend(layout, layout, 1, "later")(*inputs)
-    with pytest.raises(ValueError, match="'fast'"):
-        attend(layout, layout, 1, backend="fast")(*inputs)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("visible", ["document", "earlier"])
@@ -214,3 +125,123 @@ def test_cuda_gives_the_same(backend, visible):
     got = reference.values_and_gradients(attend(there, there, 2, visible, backend), moved)
     expected = reference.values_and_gradients(attend(layout, layout, 2, visible, "dense"), inputs)
     reference.assert_same([x.cpu() for x in got], expected)
+
+
+# Hierarchical conditional attention: figure 3 walked word by word; every policy and backend: `test_selection`.
+
+
+SELECT_ON = ["cumulative", "node"]
+LENGTHS_OF_HIERARCHICAL = [[5, 3, 0, 7, 2], [], [1], [0], [4, 0, 0, 0, 4, 2]]
+
+
+def attend_of_hierarchical(
+    tree, query_layout, key_layout, t, select_on="cumulative", backend="dispatch", count_copies=True
+):
+    return lambda *inputs: hierarchical_conditional_attention(
+        *inputs,
+        tree,
+        query_layout=query_layout,
+        key_layout=key_layout,
+        top_t=t,
+        select_on=select_on,
+        count_copies=count_copies,
+        backend=backend,
+    )
+
+
+def tree_over(layout) -> SentenceTree:
+    vectors = torch.zeros(layout.num_sentences, 2, device=layout.document_offsets.device)
+    return build_tree(vectors, layout.document_offsets, lambda left, right: left)
+
+
+def self_attention_inputs_of_hierarchical(lengths=LENGTHS_OF_HIERARCHICAL, seed=0, **shape):
+    layout = DocumentLayout.from_lengths(lengths)
+    tree = tree_over(layout)
+    return layout, tree, reference.random_inputs(layout, layout, tree.index.num_nodes, seed, **shape)
+
+
+DOCUMENTS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), max_size=11), min_size=1, max_size=4)
+
+
+@settings(max_examples=20)
+@given(DOCUMENTS, st.integers(1, 4), st.sampled_from(MERGES.names()), st.sampled_from([*BACKENDS, "auto"]))
+def test_parameters_of_summaries_and_merges_get_the_gradients_of_the_walk(documents, t, merge, backend):
+    """Words of a query's and of a key's side; a summary needs a word."""
+    torch.manual_seed(len(documents) + t)
+    ql, kl = (DocumentLayout.from_lengths([[pair[side] for pair in each] for each in documents]) for side in (0, 1))
+    summaries = SummaryEncoder(d_model=8, heads=2, merge=build_merge(merge, d_model=8, heads=2)).double()
+    relevance = nn.ModuleList(nn.Linear(8, 6, bias=False) for _ in range(2)).double()
+    queries, words = (torch.randn(of.num_tokens, 8, dtype=torch.float64, requires_grad=True) for of in (ql, kl))
+    tree = summaries(words, kl).tree
+    sentence_q, node_k = (f(x).view(-1, 2, 3) for f, x in zip(relevance, (queries, tree.nodes), strict=True))
+    q, k, v = queries.view(-1, 2, 4)[..., :3], words.view(-1, 2, 4)[..., :3], words.view(-1, 2, 4)
+    inputs = reference.Inputs(q, k, v, sentence_q, node_k)
+    slow = reference.selective(inputs, ql, kl, SelectionPolicy(t), tree)
+    fast = attend_of_hierarchical(tree, ql, kl, t, backend=backend)(*inputs)
+    torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
+    if slow.requires_grad:
+        leaves, weight = [queries, words, *summaries.parameters(), *relevance.parameters()], torch.randn_like(slow)
+        both = [
+            torch.autograd.grad((x * weight).sum(), leaves, allow_unused=True, retain_graph=True) for x in (fast, slow)
+        ]
+        for leaf, one, other in zip(leaves, *both, strict=True):
+            one, other = (torch.zeros_like(leaf) if g is None else g for g in (one, other))
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("select_on", SELECT_ON)
+@pytest.mark.parametrize("wide", [1, 8, 256])
+def test_backends_agree_at_the_size_of_a_document_of_hierarchical(select_on, wide, monkeypatch):
+    """Upper levels as one product down to levels of `wide` nodes, single keys gathered below."""
+    monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
+    generator = torch.Generator().manual_seed(3)
+    lengths = [torch.randint(0, 6, (n,), generator=generator).tolist() for n in (150, 1, 17)]
+    layout, tree, inputs = self_attention_inputs_of_hierarchical(lengths)
+    dense, dispatch = (
+        reference.values_and_gradients(attend_of_hierarchical(tree, layout, layout, 3, select_on, backend), inputs)
+        for backend in BACKENDS
+    )
+    reference.assert_same(dispatch, dense)
+
+
+@pytest.mark.parametrize("wide", [1, 256])
+@pytest.mark.parametrize("count_copies", [True, False])
+@pytest.mark.parametrize("select_on", SELECT_ON)
+def test_the_walk_is_the_papers_at_depth(select_on, count_copies, wide, monkeypatch):
+    """A few words over 70 sentences, some without words, against the word by word walk."""
+    monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
+    key_layout = DocumentLayout.from_lengths([[1, 2, 0, 1, 1, 0, 0] * 10, [2] * 33])
+    query_layout = DocumentLayout.from_lengths([[3], [2]])
+    tree = tree_over(key_layout)
+    inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, 1)
+    policy = SelectionPolicy(3, select_on=select_on)
+    walk = attend_of_hierarchical(tree, query_layout, key_layout, 3, select_on, count_copies=count_copies)
+    got = reference.values_and_gradients(walk, inputs)
+    expected = reference.values_and_gradients(
+        lambda *x: reference.selective(reference.Inputs(*x), query_layout, key_layout, policy, tree, count_copies),
+        inputs,
+    )
+    reference.assert_same(got, expected, 1e-12)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("select_on", SELECT_ON)
+def test_cuda_gives_the_same_of_hierarchical(select_on):
+    layout, tree, inputs = self_attention_inputs_of_hierarchical()
+    moved = reference.Inputs(*(x.detach().cuda().requires_grad_() for x in inputs))
+    there = layout.to("cuda")
+    got = reference.values_and_gradients(attend_of_hierarchical(tree_over(there), there, there, 2, select_on), moved)
+    expected = reference.values_and_gradients(
+        attend_of_hierarchical(tree, layout, layout, 2, select_on, "dense"), inputs
+    )
+    reference.assert_same([x.cpu() for x in got], expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_large_relevances_cost_no_precision(backend):
+    """Weights of float32 sum to 1 whatever is added to all scores of a query."""
+    layout, inputs = self_attention_inputs([[5] * 8], h=4, d_k=16)
+    inputs = [x.detach().float() for x in inputs]
+    inputs[2], inputs[4] = torch.ones_like(inputs[2]), inputs[4] * 1e4
+    out = attend(layout, layout, 3, backend=backend)(*inputs)
+    torch.testing.assert_close(out, torch.ones_like(out), rtol=0, atol=1e-5)

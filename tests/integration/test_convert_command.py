@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,30 @@ import safetensors.torch
 import small_system
 import torch
 from parallel_text import ParallelText
+from small_system import target_log_probs as log_probs
+
+from docnmt.apps.convert import convert as convert_main
+from docnmt.cli.convert import main as convert
+from docnmt.cli.inspect import main as inspect
+from docnmt.cli.preprocess import main as preprocess
+from docnmt.cli.train import main as train
+from docnmt.cli.translate import main as translate
+from docnmt.core.corpus import (
+    ParallelCorpus,
+    read_meta,
+)
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate import translate_corpus
+from docnmt.core.tokenizer import BOS
+from docnmt.core.training.checkpoint import (
+    LoadedModel,
+    load_checkpoint,
+    load_model,
+    unique_state,
+)
 
 marian = pytest.importorskip("marian_models", reason="transformers is not installed")
 
-from docnmt.apps.convert import convert as convert_main  # noqa: E402
-from docnmt.cli.convert import main as convert  # noqa: E402
-from docnmt.cli.inspect import main as inspect  # noqa: E402
-from docnmt.cli.preprocess import main as preprocess  # noqa: E402
-from docnmt.cli.train import main as train  # noqa: E402
-from docnmt.cli.translate import main as translate  # noqa: E402
-from docnmt.core.corpus import read_meta  # noqa: E402
-from docnmt.core.training.checkpoint import load_model  # noqa: E402
 
 Capture = pytest.CaptureFixture[str]
 
@@ -137,37 +152,22 @@ def only_a_pickle(folder: Path) -> None:
 QUERY = "model.encoder.layers.0.self_attn.q_proj.weight"
 FAULTS: list[tuple[Any, str]] = [
     (lambda folder: (folder / "config.json").write_text("{"), "config.json"),
-    (lambda folder: (folder / "vocab.json").unlink(), "vocab.json"),
     (only_a_pickle, "pytorch_model.bin"),
     (lambda folder: (folder / "model.safetensors").write_bytes(b"abc"), "model.safetensors"),
     (lambda folder: (folder / "source.spm").write_bytes(b"\xff\xff"), "source.spm: "),
-    (lambda folder: (folder / "source.spm").write_bytes(b""), "source.spm: "),
-    (lambda folder: (folder / "config.json").unlink(), "config.json"),
     (lambda folder: (folder / "vocab.json").write_text('{"</s>": 0, "<unk>": 0}'), "vocab.json"),
-    (lambda folder: (folder / "vocab.json").write_text('{"</s>": 0, "a": 1}'), "vocab.json"),
     (lambda folder: (folder / "tokenizer_config.json").unlink(), "--source-lang"),
     (settings(model_type="bart"), "'model_type'"),
     (settings(d_model=None), "'d_model'"),
-    (settings(d_model=30), "--embed-dim"),
     (settings(activation_function="gelu_new"), "'activation_function'"),
-    (settings(normalize_before=True), "'normalize_before'"),
     (settings(decoder_ffn_dim=64), "'encoder_ffn_dim'"),
-    (settings(decoder_start_token_id=0), "'decoder_start_token_id'"),
-    (settings(eos_token_id=1), "'eos_token_id'"),
     (settings(encoder_layers=3), "'model.encoder.layers.2.self_attn.q_proj.weight'"),
-    (settings(encoder_layers=1), "config.json"),
-    (settings(encoder_ffn_dim=64, decoder_ffn_dim=64), "config.json"),
     (tensors(lambda found: found.pop(QUERY)), f"'{QUERY}'"),
     (tensors(lambda found: found.pop("model.shared.weight")), "model.shared.weight"),
-    (tensors(lambda found: found.update({QUERY: torch.zeros(3, 3)})), "config.json"),
     (tensors(lambda found: found.update({"lm_head.weight": torch.zeros(9, 32)})), "tie_word_embeddings"),
     (
         tensors(lambda found: found.update({"model.shared.weight": found["model.shared.weight"][:50].clone()})),
         "'model.shared.weight'",
-    ),
-    (
-        tensors(lambda found: found.update({"model.encoder.embed_positions.weight": torch.zeros(64, 32)})),
-        "embed_positions",
     ),
 ]  # fmt: skip
 
@@ -182,31 +182,6 @@ def test_a_folder_that_cannot_be_converted(
     assert lines[-1].startswith("docnmt-convert: error: ")
     assert message in lines[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["marian"]
-
-
-def test_other_input(folder: Path, tmp_path: Path, capsys: Capture) -> None:
-    def said(*words: object) -> str:
-        assert convert([*map(str, words)]) in (1, 2)
-        return capsys.readouterr().err.strip().splitlines()[-1]
-
-    out = tmp_path / "out"
-    (tmp_path / "empty").mkdir()
-    own = small_system.save(tmp_path / "own.safetensors")
-    assert "nothing" in said(tmp_path / "nothing", out, "--to", "docnmt")
-    for to in ("hf-marian", "docnmt"):
-        assert "config.json" in said(tmp_path / "empty", out, "--to", to)
-    assert str(folder) in said(folder / "config.json", out, "--to", "docnmt")
-    assert str(folder) in said(folder / "model.safetensors", out, "--to", "docnmt")
-    assert str(folder) in said(folder, out, "--to", "hf-marian")
-    assert str(own) in said(own, out, "--to", "docnmt")
-    (tmp_path / "text").write_text("no model\n")
-    assert "text" in said(tmp_path / "text", out, "--to", "docnmt")
-    assert "--source-lang" in said(own, out, "--to", "hf-marian", "-s", "en")
-    both = said(own, tmp_path / "text", "--to", "docnmt", "--languages", "en", "-t", "de")
-    assert all(each in both for each in ("own.safetensors", "--languages", "--target-lang", "text"))
-    assert "--to: " in said(own, out, "--to", "tflite")
-    assert "output" in said(own, "--to", "docnmt")
-    assert not out.exists()
 
 
 @pytest.mark.parametrize(
@@ -229,3 +204,162 @@ def test_what_marian_has_not_is_named(
     assert convert([str(path), str(tmp_path / "out"), "--to", "hf-marian"]) == 1
     assert named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+# docnmt-convert: the numbers of transformers' Marian models and ours are the same, both ways.
+
+
+SOURCES, TARGETS = marian.sentences(200, "source", seed=5), marian.sentences(200, "target", seed=6)
+LIMIT = 12  # subwords of a translation
+
+
+@dataclass
+class System:
+    """A Marian folder, what docnmt makes of it, and what that becomes on the way back."""
+
+    folder: Path
+
+    @cached_property
+    def theirs(self) -> Any:
+        return marian.Loaded(self.folder / "marian")
+
+    @cached_property
+    def ours(self) -> LoadedModel:
+        return load_model(self.folder / "own")
+
+    @cached_property
+    def back(self) -> Any:
+        return marian.Loaded(self.folder / "back")
+
+
+@pytest.fixture(scope="module", params=marian.SHAPES)
+def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
+    folder = tmp_path_factory.mktemp("system")
+    marian.write(folder / "marian", **marian.SHAPES[request.param])
+    for source, to, form in (("marian", "own", "docnmt"), ("own", "back", "hf-marian"), ("back", "again", "docnmt")):
+        assert convert([str(folder / source), str(folder / to), "--to", form]) == 0
+    return System(folder)
+
+
+def translations(loaded: LoadedModel, beam: int, **options: Any) -> tuple[list[str], list[float]]:
+    task: Any = loaded.task
+    corpus = ParallelCorpus.from_lines([SOURCES], task.source_tokenizer)
+    search = BeamSearchConfig(beam=beam, max_len_a=0, max_len_b=LIMIT, min_len=0, **options)
+    results = list(translate_corpus([loaded.model], task, corpus, GenerationConfig(), search))
+    return [result.text for result in results], [result.nbest[0].score for result in results]
+
+
+def columns(theirs: Any, names: list[str]) -> list[int]:
+    """The column of transformers' logits for each of our entries; `<s>` is its <pad>."""
+    tokenizer = theirs.tokenizer
+    table = tokenizer.target_encoder if tokenizer.separate_vocabs else tokenizer.encoder
+    return [table.get(name, -1) if number != BOS else tokenizer.pad_token_id for number, name in enumerate(names)]
+
+
+def test_texts_are_cut_into_the_same_subwords(system: System) -> None:
+    theirs, task = system.theirs, system.ours.task
+    found = [task.source_tokenizer.pieces(ids) for ids in task.source_tokenizer.encode(SOURCES)]
+    assert [[*pieces, "</s>"] for pieces in found] == theirs.pieces(SOURCES) == system.back.pieces(SOURCES)
+
+
+@pytest.mark.parametrize("side", ["theirs", "back"])
+def test_logits_are_the_same(system: System, side: str) -> None:
+    theirs, ours = getattr(system, side), system.ours
+    there = columns(theirs, ours.task.target_tokenizer.vocabulary())
+    known = [number for number, column in enumerate(there) if column >= 0]
+    assert len(ours.task.target_tokenizer.vocabulary()) - len(known) == (2 if side == "theirs" else 0)
+    chosen = [there[number] for number in known]
+    spread = 0.0
+    expected = theirs.logits(SOURCES, TARGETS)
+    for (logits, probabilities), other in zip(log_probs(ours, SOURCES, TARGETS), expected, strict=True):
+        torch.testing.assert_close(logits[:, known], other[:, chosen], atol=1e-5, rtol=0)
+        torch.testing.assert_close(probabilities[:, known], other.log_softmax(-1)[:, chosen], atol=1e-5, rtol=0)
+        spread = max(spread, float(other.std()))
+    assert spread > 0.5  # the numbers are no zeros
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_translations_are_the_same(system: System, beam: int) -> None:
+    text, scores = translations(system.ours, beam)
+    assert len(set(text)) > 1  # they depend on what is translated
+    for loaded in (system.theirs, system.back) if beam == 1 else (system.theirs,):
+        other, their_scores = loaded.translate(SOURCES, beam, LIMIT)
+        assert text == other
+        if their_scores is not None:
+            assert scores == pytest.approx(their_scores, rel=1e-5, abs=1e-4)
+
+
+OWN: list[dict[str, Any]] = [
+    {"activation": "gelu"},
+    {"activation": "swish", "output_bias": True, "decoder_layers": 1},
+    {"share_embeddings": False},
+    {"tie_output": False, "scale_embeddings": False},
+    {"share_embeddings": False, "tie_output": False, "separate": True, "output_bias": True},
+]
+
+
+@pytest.mark.parametrize("settings", OWN)
+def test_a_model_of_docnmt_goes_there_and_comes_back(tmp_path: Path, settings: dict[str, Any]) -> None:
+    own = small_system.random_checkpoint(tmp_path / "own.safetensors", norm="post", position_fusion="add", **settings)
+    ours = load_model(own)
+    assert convert([str(own), str(tmp_path / "marian"), "--to", "hf-marian"]) == 0
+    assert convert([str(tmp_path / "marian"), str(tmp_path / "again"), "--to", "docnmt"]) == 0
+    lines = [line for document in small_system.text(40, 8, seed=3) for line in document][:60]
+    theirs, again = marian.Loaded(tmp_path / "marian"), load_model(tmp_path / "again")
+    there = columns(theirs, ours.task.target_tokenizer.vocabulary())
+    for (logits, _), other in zip(log_probs(ours, lines, lines[::-1]), theirs.logits(lines, lines[::-1]), strict=True):
+        torch.testing.assert_close(logits, other[:, there], atol=1e-5, rtol=0)
+    assert again.model_config == ours.model_config
+    assert again.task.state().json == ours.task.state().json
+    tensors = [{**unique_state(each.model), **each.task.state().tensors} for each in (ours, again)]
+    assert tensors[0].keys() == tensors[1].keys()
+    assert all(torch.equal(tensor, tensors[1][name]) for name, tensor in tensors[0].items())
+
+
+def test_a_target_language_is_one_piece_at_the_beginning(tmp_path: Path) -> None:
+    marian.write(tmp_path / "marian", codes=(">>deu<<", ">>nld<<"))
+    for source, to, form in (("marian", "own", "docnmt"), ("own", "back", "hf-marian")):
+        assert convert([str(tmp_path / source), str(tmp_path / to), "--to", form]) == 0
+    texts = [f">>{code}<< {text}" for text in SOURCES for code in ("deu", "nld")]
+    tokenizer: Any = load_model(tmp_path / "own").task
+    found = [tokenizer.source_tokenizer.pieces(ids) for ids in tokenizer.source_tokenizer.encode(texts)]
+    expected = marian.Loaded(tmp_path / "marian").pieces(texts)
+    assert [[*pieces, "</s>"] for pieces in found] == [["▁" + pieces[0], *pieces[1:]] for pieces in expected]
+    assert marian.Loaded(tmp_path / "back").pieces(texts) == expected
+
+
+def test_tokens_that_were_added_are_words(tmp_path: Path) -> None:
+    """transformers finds them everywhere, docnmt where they stand by themselves."""
+    marian.write(tmp_path / "marian", codes=(">>deu<<",))
+    theirs = marian.Loaded(tmp_path / "marian")
+    theirs.tokenizer.add_tokens(["<x>", "neu"])
+    theirs.model.resize_token_embeddings(len(theirs.tokenizer), mean_resizing=False)
+    theirs.model.final_logits_bias.normal_()
+    for each in (theirs.tokenizer, theirs.model):
+        each.save_pretrained(tmp_path / "added")
+    assert (tmp_path / "added/added_tokens.json").is_file()
+    assert convert([str(tmp_path / "added"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
+    texts = ["<x> ba bu.", "ba <x> bu neu", "neu"]
+    ours, theirs = load_model(tmp_path / "own"), marian.Loaded(tmp_path / "added")
+    task: Any = ours.task
+    found = [task.source_tokenizer.pieces(ids) for ids in task.source_tokenizer.encode(texts)]
+    table = {**theirs.tokenizer.encoder, **theirs.tokenizer.added_tokens_encoder}
+    names = {row: piece for piece, row in table.items()}
+    expected = [[names[row] for row in theirs.tokenizer(text).input_ids] for text in texts]
+    assert [[*(p[1:] if p in ("▁<x>", "▁neu") else p for p in pieces), "</s>"] for pieces in found] == expected
+    there = [table.get(name.removeprefix("▁") if name in ("▁<x>", "▁neu") else name, -1)
+             for name in task.target_tokenizer.vocabulary()]  # fmt: skip
+    known = [n for n, row in enumerate(there) if row >= 0 and n != BOS]
+    for (logits, _), other in zip(log_probs(ours, texts, TARGETS[:3]), theirs.logits(texts, TARGETS[:3]), strict=True):
+        torch.testing.assert_close(logits[:, known], other[:, [there[n] for n in known]], atol=1e-5, rtol=0)
+    # and the target's code, put before every text by the task
+    tagged = task.between(target_lang="deu").source_tokenizer
+    assert tagged.encode(texts) == task.source_tokenizer.encode([f">>deu<< {text}" for text in texts])
+
+
+def test_there_and_back_nothing_changes(system: System) -> None:
+    one, two = (load_checkpoint(system.folder / name / "checkpoint_best.safetensors") for name in ("own", "again"))
+    assert one.tensors.keys() == two.tensors.keys()
+    assert all(torch.equal(tensor, two.tensors[name]) for name, tensor in one.tensors.items())
+    assert {**one.header, "config": None} == {**two.header, "config": None}
+    assert one.header["config"]["model"] == two.header["config"]["model"]

@@ -6,9 +6,7 @@ The models have random weights and several shapes. Transformers searches by docn
 from __future__ import annotations
 
 import io
-import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,9 +22,6 @@ models = pytest.importorskip("multilingual_models", reason="transformers is not 
 from small_system import target_log_probs as log_probs  # noqa: E402
 
 import docnmt  # noqa: E402
-from docnmt.apps.commands.models import load_models  # noqa: E402
-from docnmt.apps.commands.translating import Translating  # noqa: E402
-from docnmt.apps.options import ModelsConfig  # noqa: E402
 from docnmt.cli.convert import main as convert  # noqa: E402
 from docnmt.cli.preprocess import main as preprocess  # noqa: E402
 from docnmt.cli.train import main as train  # noqa: E402
@@ -222,33 +217,6 @@ def test_commands_and_python_translate_into_the_language_asked_for(
     assert "--target-lang de" in one_line(capsys)
 
 
-def test_a_service_translates_into_the_language_of_each_request(tmp_path: Path) -> None:
-    """Requests for several languages share one search."""
-    pytest.importorskip("uvicorn")
-    from served import started
-
-    models.write(tmp_path / "theirs", family="nllb")
-    assert convert([str(tmp_path / "theirs"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
-    limits = {"max_len_a": 0, "max_len_b": LIMIT, "min_len": 0}
-    own, texts = str(tmp_path / "own"), SOURCES[:8]
-    wanted = [(None, None), (None, "rus_Cyrl"), ("fra_Latn", "zho_Hans")]
-    models_of = load_models(ModelsConfig(own, device="cpu"))
-    client = started(Translating(models_of, GenerationConfig(), BeamSearchConfig(beam=2, **limits)))
-
-    def ask(pair: tuple[str | None, str | None]) -> Any:
-        languages = dict(zip(("source_lang", "target_lang"), pair, strict=True))
-        return client.post("/translate", json={"documents": [texts], **languages})
-
-    with ThreadPoolExecutor() as pool:
-        found = dict(zip(wanted, pool.map(ask, wanted), strict=True))
-    assert ask((None, "de")).status_code == 400
-    client.service.worker.stop()
-    loaded = docnmt.load(own)
-    for (source, target), answer in found.items():
-        expected = loaded.translate(texts, beam=2, source_lang=source, target_lang=target, **limits)
-        assert answer.json()["documents"] == [[each.text for each in expected]]
-
-
 @pytest.mark.parametrize(
     ("family", "codes"), [("nllb", ("zho_Hans", "eng_Latn", "fra_Latn")), ("mbart50", ("zh_CN", "en_XX", "fr_XX"))]
 )
@@ -285,53 +253,9 @@ def test_data_is_tagged_and_documents_are_learned_from_the_same_start(
     assert preprocess(["-s", "en", "-t", "xx", *files, f"--srcdict={own}"]) in (1, 2)
 
 
-def test_what_is_missing_or_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    models.write(tmp_path / "m", family="m2m100", shards="20KB")
-    (tmp_path / "m/tokenizer_config.json").write_text('{"tokenizer_class": "M2M100Tokenizer"}')
-    assert convert([str(tmp_path / "m"), str(tmp_path / "default"), "--to", "docnmt"]) == 0
-    task: Any = load_model(tmp_path / "default").task
-    assert task.languages == ("en", "af")  # English, and the first other one
-
-    def refused(*more: str) -> str:
-        capsys.readouterr()
-        assert convert([str(tmp_path / "m"), str(tmp_path / "own"), "--to", "docnmt", *more]) in (1, 2)
-        assert not (tmp_path / "own").exists()
-        return one_line(capsys)
-
-    assert "--languages xx" in refused("--languages", "xx", "en")
-    assert "--languages" in refused("--languages", "en")
-    assert "--target-lang" in refused("-t", "xx")
-    settings = json.loads((tmp_path / "m/config.json").read_text(encoding="utf-8"))
-    (tmp_path / "m/config.json").write_text(json.dumps({**settings, "vocab_size": 10**12}), encoding="utf-8")
-    assert "vocab_size" in refused()
-    (tmp_path / "m/config.json").write_text(json.dumps(settings), encoding="utf-8")
-    index = tmp_path / "m/model.safetensors.index.json"
-    content = json.loads(index.read_text(encoding="utf-8"))
-    first = next(iter(content["weight_map"]))
-    (index.parent / content["weight_map"][first]).rename(tmp_path / "away")
-    assert "safetensors" in refused()
-    content["weight_map"][first] = "../away"
-    index.write_text(json.dumps(content), encoding="utf-8")
-    assert "weight_map" in refused()
-    index.unlink()
-    (tmp_path / "m/pytorch_model.bin").write_bytes(b"")
-    assert "save_pretrained" in refused()
-    (tmp_path / "m/sentencepiece.bpe.model").write_bytes(b"no")
-    (tmp_path / "m/model.safetensors").write_bytes(b"no")
-    assert "sentencepiece.bpe.model" in refused()
-
-
 def test_the_first_mbart_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its tags are at the end of texts."""
     models.write(tmp_path / "theirs", family="mbart50", kind="unigram")
     (tmp_path / "theirs" / "tokenizer_config.json").write_text('{"tokenizer_class": "MBartTokenizer"}')
     assert convert([str(tmp_path / "theirs"), str(tmp_path / "out"), "--to", "docnmt"]) == 1
     assert "tokenizer_class" in one_line(capsys)
-
-
-def test_marian_is_refused_before_weights_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    models.write(tmp_path / "theirs", family="nllb")
-    (tmp_path / "theirs" / "model.safetensors").write_bytes(b"never opened")
-    assert convert([str(tmp_path / "theirs"), str(tmp_path / "out"), "--to", "hf-marian"]) == 2
-    assert "--to hf-marian" in one_line(capsys)
-    assert not (tmp_path / "out").exists()

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import small_system
 import torch
+from commands import SHORT
 from small_models import batch, build
 
 from docnmt.core.batch import IGNORE
+from docnmt.core.corpus import ParallelCorpus
+from docnmt.core.data_options import DocumentTranslationConfig
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate import TranslationMemory, translate_corpus, with_memory
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.training.start import document_parameters, start_as_sentence_model
-from docnmt.functional.loss import Copied, chunked_cross_entropy, label_log_probs
+from docnmt.core.translation_task import DocumentTranslation
+from docnmt.functional.loss import Copied, chunked_cross_entropy
 from docnmt.layout import DocumentLayout
-from docnmt.modules.pointer import copied_labels, copied_values
-from docnmt.testing import check_steps
+from docnmt.modules.pointer import copied_labels
 
 LAYOUT = DocumentLayout.from_lengths([[3, 2, 0, 4], [5], [2, 1]])
-
-
-@pytest.mark.parametrize("lengths", [[], [[0]], [[0, 0], [0]]])
-def test_no_words_have_no_scores(lengths: list[list[int]]) -> None:
-    q = torch.randn(0, 4, requires_grad=True)
-    found = copied_labels(q, q, torch.zeros(0, dtype=torch.long), DocumentLayout.from_lengths(lengths), 3)
-    assert [part.shape for part in found] == [(0,)] * 3
-    sum(part.sum() for part in found).backward()
-    values = copied_values(q, q, q, torch.zeros(0, dtype=torch.long), DocumentLayout.from_lengths(lengths), 3)
-    assert values.shape == (0, 4)
 
 
 def copying(**options: Any) -> Any:
@@ -86,42 +85,6 @@ def test_mixed_cross_entropy_equals_autograd(smoothing: float) -> None:
         assert torch.allclose(ours, theirs, atol=1e-10)
 
 
-def test_a_share_of_nothing_has_finite_gradients() -> None:
-    features, weight = torch.randn(2, 3, requires_grad=True), torch.randn(4, 3) * 100
-    share, log_p = torch.zeros(2, requires_grad=True), torch.tensor([-0.1, -1e9], requires_grad=True)
-    loss, nll = chunked_cross_entropy(features, weight, torch.tensor([0, 1]), copied=Copied(share, log_p))
-    plain, _ = chunked_cross_entropy(features, weight, torch.tensor([0, 1]))
-    assert torch.equal(loss, plain)
-    assert torch.equal(nll, plain)
-    assert all(bool(g.isfinite().all()) for g in torch.autograd.grad(loss, (features, share, log_p)))
-
-
-def test_a_step_at_a_time_is_the_whole_document() -> None:
-    """With gold translations remembered one by one; the pointer has a share in it."""
-    model = copying(copy_window=9)
-    text = batch(model)
-    assert bool((model(text).copied.share > 0.01).any())
-    check_steps(model, text)
-
-
-def test_later_sentences_and_other_documents_change_nothing() -> None:
-    model = copying()
-    text = batch(model)
-    layout = text.target.layout
-    rows = torch.arange(layout.num_tokens)
-    sentence = int(layout.document_offsets[1]) - 1  # the last of the first document
-    changed = (layout.sentence_of_token == sentence).nonzero()[:, 0]
-    tokens, labels = text.target.tokens.clone(), text.labels.clone()
-    tokens[changed[1:]], labels[changed] = 17, 17
-    other = replace(text, target=replace(text.target, tokens=tokens), labels=labels)
-    with torch.no_grad():
-        before, after = (label_log_probs(model(each), model.output, each.labels, rows) for each in (text, other))
-    same = torch.ones(layout.num_tokens, dtype=torch.bool)
-    same[changed] = False
-    assert torch.equal(before[same], after[same])
-    assert not torch.equal(before[changed], after[changed])
-
-
 def test_a_closed_pointer_is_the_sentence_model_and_opens() -> None:
     model, sentence = copying(), build("transformer").double()
     text = batch(model)
@@ -136,7 +99,52 @@ def test_a_closed_pointer_is_the_sentence_model_and_opens() -> None:
     assert model.pointer.opening.grad != 0
 
 
-def test_every_parameter_learns() -> None:
-    model = copying()
-    LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, batch(model))[0].backward()
-    assert [n for n, p in model.named_parameters() if p.grad is None or not bool((p.grad != 0).any())] == []
+# `--memory`: similar training sentences and their translations are read before each document.
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def save_copying(folder: Path) -> None:
+    """A copying model of the folder's vocabulary."""
+    of = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
+    small_system.save(folder / "copy.safetensors", "copy_transformer_tiny", of=of)
+
+
+def rows(out: str) -> list[str]:
+    """The lines of sentences, without those of scores."""
+    return [line for line in out.splitlines() if re.match(r"[STHDP]-\d+\t", line)]
+
+
+def test_generate_reads_a_memory_and_keeps_the_numbers(run: Run, folder: Path) -> None:
+    save_copying(folder)
+    command = ["generate", "data", "--path", "copy.safetensors", *SHORT]
+    plain = run(*command)[1]
+    status, read, _ = run(*command, "--memory", "data", "--results-path", "recalled")
+    assert status == 0
+    texts = [[line for line in rows(out) if line[0] in "ST"] for out in (plain, read)]
+    assert texts[0] == texts[1]
+    assert rows(plain) != rows(read)
+    settings = json.loads((folder / "recalled" / "scores.json").read_text(encoding="utf-8"))["settings"]
+    assert settings["memory"] == {"memory": "data", "memory_context": "true", "memory_sentences": 2}
+    source = (folder / "test.en").read_text(encoding="utf-8").encode()
+    status, out, _ = run(
+        "translate", "--path", "copy.safetensors", "--memory", "data", "--input-format", "corpus", *SHORT, stdin=source
+    )
+    assert status == 0
+    assert out == (folder / "recalled" / "hypotheses.txt").read_text(encoding="utf-8")
+
+
+def test_a_memory_is_the_same_as_its_sentences_given(folder: Path) -> None:
+    of = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
+    model = small_system.model("copy_transformer_tiny", of=of)
+    memory = TranslationMemory(ParallelCorpus.open(folder / "data", "train"))
+    corpus = ParallelCorpus.open(folder / "data", "test")
+    options, search = GenerationConfig(), BeamSearchConfig(beam=2, max_len_a=1, max_len_b=2)
+    with torch.no_grad():
+        read = list(translate_corpus([model], of, corpus, options, search, memory=memory))
+        longer, given, numbers = with_memory(corpus, None, memory)
+        expected = list(translate_corpus([model], of, longer, options, search, given=given))
+    assert [result.number for result in read] == list(range(corpus.num_sentences))
+    assert [int(numbers[result.number]) for result in expected] == [result.number for result in read]
+    assert [result.nbest for result in expected] == [result.nbest for result in read]

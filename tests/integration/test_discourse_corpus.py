@@ -10,7 +10,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "quickstart"))
 
 import documents
-import lengthen
 import lexicon
 import make
 import threads
@@ -40,25 +39,6 @@ def questions(folder, name="contrastive.tsv"):
     for row in rows:
         groups[row["group"]].append(row)
     return list(groups.values())
-
-
-def test_the_same_seed_writes_the_same_files(folder, tmp_path):
-    make.main(["--out", str(tmp_path), "--train-documents", "3000", "--test-documents", "60", "--groups", str(GROUPS)])
-    for file in folder.iterdir():
-        assert file.read_bytes() == (tmp_path / file.name).read_bytes(), file.name
-    make.main(
-        ["--out", str(tmp_path), "--train-documents", "3000", "--test-documents", "60", "--seed", "2", "--groups", "12"]
-    )
-    assert (folder / "train.en").read_bytes() != (tmp_path / "train.en").read_bytes()
-
-
-def test_splits_share_words_but_no_documents(folder):
-    texts = {split: read(folder, split) for split in ("train", "valid", "test")}
-    train = {word for document in texts["train"] for pair in document for side in pair for word in side.split()}
-    for split in ("valid", "test"):
-        assert not {str(document) for document in texts["train"]} & {str(document) for document in texts[split]}
-        words = {word for document in texts[split] for pair in document for side in pair for word in side.split()}
-        assert words <= train
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
@@ -109,62 +89,3 @@ def test_contrastive_groups_ask_what_only_the_context_answers(folder):
     for (_, _, answers), counts in right.items():
         assert len(counts) == len(answers)
         assert len(set(counts.values())) == 1
-
-
-def test_the_antecedent_stands_at_the_distance_told(folder):
-    """The documents of a block differ in two sentences only: the antecedent at its distance, and the rival, nearer."""
-    groups = iter(questions(folder))
-    for rows in groups:
-        block = [rows, *(next(groups) for _ in range(len(rows) - 1))]
-        contexts = [group[0]["src_context"].split("<SEP>") for group in block]
-        assert len({(group[0]["src"], len(context)) for group, context in zip(block, contexts, strict=True)}) == 1
-        last = len(contexts[0])
-        differ = [last - i for i, sentences in enumerate(zip(*contexts, strict=True)) if len(set(sentences)) > 1]
-        distance = int(rows[0]["distance"])
-        assert len(differ) == 2
-        assert distance in differ
-        assert min(differ) < distance or distance == 1
-
-
-def test_combinations_of_splits_are_disjoint_and_cover_every_row_and_column():
-    for rows, columns in ((5, 2), (3, 2), (10, 10), (5, 5), (16, 4)):
-        cells = {split: {(i, j) for i in range(rows) for j in range(columns) if threads.in_split(i, j, split)}
-                 for split in ("train", "valid", "test")}  # fmt: skip
-        assert all(cells.values())
-        assert sum(map(len, cells.values())) == rows * columns == len(set().union(*cells.values()))
-        assert {i for i, _ in cells["train"]} == set(range(rows))
-        assert {j for _, j in cells["train"]} == set(range(columns))
-
-
-def test_foreign_contexts_come_from_other_sentences(folder):
-    true, foreign = questions(folder), questions(folder, "contrastive.foreign.tsv")
-    assert [rows[0]["src"] for rows in true] == [rows[0]["src"] for rows in foreign]
-    known = {rows[0]["src_context"]: rows[0]["tgt_context"] for rows in true}
-    for before, after in zip(true, foreign, strict=True):
-        assert before[0]["src_context"] != after[0]["src_context"]
-        assert known[after[0]["src_context"]] == after[0]["tgt_context"]
-
-
-@pytest.mark.parametrize("every", [1, 2])
-def test_longer_documents_ask_the_same(folder, capsys, every):
-    lengthen.main([str(folder / "contrastive.tsv"), "--sentences", "40", "--every", str(every)])
-    lines = capsys.readouterr().out.splitlines()
-    rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-    short = {row["group"] + row["tgt"]: row for group in questions(folder) for row in group}
-    fillers = {pair.en for pair in lexicon.FILLERS}
-    for row in rows:
-        before = short[row["group"] + row["tgt"]]
-        sides = [row[side].split(make.SEPARATOR) for side in ("src_context", "tgt_context")]
-        assert [len(side) for side in sides] == [39, 39]
-        assert row["src_context"].endswith(make.SEPARATOR + before["src_context"])
-        assert row["tgt_context"].endswith(make.SEPARATOR + before["tgt_context"])
-        assert set(sides[0][: 39 - before["src_context"].count(make.SEPARATOR) - 1]) <= fillers
-    cells = Counter((row["phenomenon"], row["distance"]) for row in rows if row["correct"] == "1")
-    assert len(cells) == 4 * len(documents.DISTANCES)
-    assert min(cells.values()) >= GROUPS // every
-    right = Counter((row["src"], row["tgt"]) for row in rows if row["correct"] == "1")
-    answers = defaultdict(set)
-    for row in rows:
-        answers[row["src"]].add(row["tgt"])
-    for source, texts in answers.items():
-        assert len({right[source, text] for text in texts}) == 1  # every answer is right equally often

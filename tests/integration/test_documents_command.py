@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -43,15 +41,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def piped(given: bytes, *words: str) -> tuple[int, bytes]:
-    """The exit status of docnmt-translate and what it writes on stdout, given this on stdin."""
-    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
-        patch.setattr(sys, "stdout", out)
-        return main([*words]), out.buffer.getvalue()  # type: ignore[attr-defined]
-
-
 def test_what_would_be_lost_is_refused_before_any_work(
     folder: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,45 +52,6 @@ def test_what_would_be_lost_is_refused_before_any_work(
     assert "bad.docx" in capsys.readouterr().err
     assert not list(folder.glob("o*/*"))
     assert not (folder / "o.html").exists()
-
-
-def test_names_of_folders_and_documents_are_not_taken_for_each_other(
-    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "texts").mkdir()
-    assert main(["texts", "--path", model]) == 1
-    assert "texts:" in capsys.readouterr().err
-    assert main(["x.txt", "x.md", "-o", "out.md", "--path", model]) == 2
-    assert "out.md" in capsys.readouterr().err
-    assert not (folder / "out.md").exists()
-    for place in ("out.md/", "texts"):  # a folder by its slash, and one that is there
-        assert main(["x.txt", "x.md", "-o", place, "--path", model, "--beam", "1"]) == 0
-        assert (folder / place / "x.md").is_file()
-        assert ("out.md: " in capsys.readouterr().err) == (place == "out.md/")
-
-
-def test_nothing_becomes_nothing_or_is_refused(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A text may be empty, from stdin as in a file; what has a frame, and a table, may not."""
-    assert piped(b"", "--path", model) == (0, b"")
-    (folder / "e.txt").write_bytes(b"")
-    assert main(["e.txt", "-o", "f.txt", "--path", model]) == 0
-    assert (folder / "f.txt").read_bytes() == b""
-    (folder / "e.json").write_bytes(b"")
-    assert main(["e.json", "-o", "f.json", "--path", model]) == 1
-    assert "e.json" in capsys.readouterr().err
-    assert piped(b"", "--path", model, "--input-format", "jsonl") == (1, b"")
-    assert "stdin:" in capsys.readouterr().err
-
-
-def test_a_glossary_from_a_pipe_is_read_once(folder: Path, model: str) -> None:
-    read_end, write_end = os.pipe()
-    os.write(write_end, b"cat\tfinds\n")
-    os.close(write_end)
-    for name in ("a.txt", "b.txt"):
-        (folder / name).write_text("a cat.\n", encoding="utf-8")
-    assert main(["a.txt", "b.txt", "-o", "out", "--path", model, "--glossary", f"/dev/fd/{read_end}"]) == 0
-    os.close(read_end)
-    assert all("finds" in (folder / "out" / name).read_text(encoding="utf-8") for name in ("a.txt", "b.txt"))
 
 
 def test_every_kind_at_once(folder: Path, model: str) -> None:
@@ -132,13 +82,6 @@ def test_one_file_goes_to_stdout_or_to_a_name(folder: Path, model: str) -> None:
     assert {name: one.read(name) for name in one.namelist()} == {name: other.read(name) for name in other.namelist()}
 
 
-def test_a_text_file_is_translated_like_stdin(folder: Path, model: str) -> None:
-    text = "the dog sees it. He walks.\n\nthe cat\n"
-    (folder / "plain.txt").write_text(text, encoding="utf-8")
-    assert main(["plain.txt", "-o", "out.txt", "--path", model]) == 0
-    assert piped(text.encode(), "--path", model) == (0, (folder / "out.txt").read_bytes())
-
-
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
@@ -166,14 +109,6 @@ def test_mistakes_are_named_and_nothing_is_written(
     assert (folder / "there.md").read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.parametrize(("content", "advice"), [(b"PK\x03\x04..", "stdin"), (b"\x1f\x8b..", "zcat")])
-def test_what_is_no_text_on_stdin_gets_advice(
-    model: str, content: bytes, advice: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert piped(content, "--path", model) == (1, b"")
-    assert advice in capsys.readouterr().err
-
-
 def test_what_stands_there_stays_if_writing_fails(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "there.md").write_text("mine", encoding="utf-8")
     monkeypatch.setattr(DocumentFile, "write", lambda self, texts: (_ for _ in ()).throw(OSError(28, "No space left")))
@@ -181,13 +116,6 @@ def test_what_stands_there_stays_if_writing_fails(folder: Path, model: str, monk
     assert main(["x.md", "-o", "there.md", "--overwrite", "--path", model, "--beam", "1"]) == 1
     assert (folder / "there.md").read_text(encoding="utf-8") == "mine"
     assert sorted(folder.iterdir()) == before
-
-
-def test_text_that_stays_is_named(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "html.md").write_text("A cat.\n\n> <div>\n> It sleeps.\n> </div>\n", encoding="utf-8")
-    assert main(["html.md", "-o", "out.md", "--path", model, "--beam", "1"]) == 0
-    assert "> <div>\n> It sleeps.\n> </div>\n" in (folder / "out.md").read_text(encoding="utf-8")
-    assert "html.md" in capsys.readouterr().err
 
 
 def test_parts_that_stay_and_unknown_text_are_named(
@@ -201,26 +129,6 @@ def test_parts_that_stay_and_unknown_text_are_named(
     assert "out/snow.txt" in told
     assert "word/charts/chart1.xml" in told
     assert "(漢)" in told
-
-
-def test_what_is_kept_is_not_called_unknown(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The vocabulary has neither braces nor snowmen; both come through, as placeholders and signs."""
-    (folder / "kept.md").write_text("a {漢} ☃ cat.\n\n漢字 `漢`\n\n`漢` 12 ☃\n", encoding="utf-8")
-    assert main(["kept.md", "-o", "out.md", "--path", model, "--beam", "1"]) == 0
-    told = capsys.readouterr().err
-    assert "in 1 of 2 sentences" in told  # the line of signs is not translated at all
-    assert "(漢 字)" in told
-
-
-def test_sentences_translated_again_in_parts_are_explained_once(folder: Path, model: str) -> None:
-    (folder / "code.md").write_text("The `a_b` sees `c_d`.\n\nIt sleeps.\n", encoding="utf-8")
-    words = ["code.md", "x.txt", "-o", "out", "--path", model, "--beam", "1", "--explain", "read.jsonl"]
-    assert main(words) == 0
-    assert "`a_b`" in (folder / "out" / "code.md").read_text(encoding="utf-8")
-    rows = [json.loads(line) for line in (folder / "read.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [row["source"] for row in rows if row["document"] == 0] == ["The a_b sees c_d.", "It sleeps."]
-    assert "`" not in rows[0]["translation"]
-    assert {row["document"] for row in rows} == {0, 1}
 
 
 @pytest.mark.parametrize("known", [0, 1, 2])

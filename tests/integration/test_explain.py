@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,20 @@ import pytest
 import small_system
 import torch
 from attention_reference import Inputs, selective
+from docx import Document
 from torch.nn import functional as F
 
 import docnmt
-from docnmt.apps.explain.attention import Attention, source_pieces, strongest
-from docnmt.apps.explain.page import ExplainedSentence, write_explanation
-from docnmt.core.corpus import TextArray, TokenArray
-from docnmt.core.search.translate import TranslationMemory, forced_batches, token_log_probs
+from docnmt.apps.documents.kinds import read as read_document
+from docnmt.cli import train
+from docnmt.cli.align import main
+from docnmt.core.corpus import TokenArray
+from docnmt.core.search.translate import forced_batches
 from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.layers import taking_notes
 from docnmt.modules.pointer import similarities
+from docnmt.other_tasks.sentence_vectors.use import TranslationSummaries
+from docnmt.runtime.system import UserError
 
 DOCUMENTS = [*small_system.text(1, 6, seed=4), *small_system.text(1, 3, seed=8)]
 BRIEF: dict[str, Any] = {"max_len_a": 0.4, "max_len_b": 2}
@@ -211,72 +214,6 @@ def test_leaving_a_sentence_out_is_scoring_without_it(arch: str, options: dict[s
     assert asked >= len(document)
 
 
-def test_a_pointer_without_what_it_reads(tmp_path: Path) -> None:
-    model, document = load(tmp_path, "copy_transformer"), DOCUMENTS[0][:2]
-    given = [document[0], None]
-    found = model.translate(document, given=given, explain=True, **BRIEF)[1]
-    assert found.explanation is not None
-    (without,) = found.explanation.without
-    assert without.sentence == 0
-    alone = corpus_of(model, [found], document[1:])
-    expected = token_log_probs(model.models.models, model.models.task, alone, max_tokens=1000)[0]
-    np.testing.assert_allclose(without.log_probs, expected, atol=1e-4)
-
-
-def test_paths_lead_from_the_root_to_the_leaf(tmp_path: Path) -> None:
-    model = load(tmp_path, "hier_cond_transformer", merge="mean", top_t=2)
-    document = ["a cat.", "", "the dog.", "it sleeps.", "they sleep.", "a river."]
-    each = model.translate(document, explain=True, **BRIEF)[2].explanation
-    assert each is not None
-    assert each.leaves == (0, 2, 3, 4, 5)
-    assert [each.path(n) for n in each.leaves] == [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 1, 3), (0, 1, 2, 4)]
-    assert 1 not in each.others
-
-
-@pytest.mark.parametrize("arch", ["cond_transformer", "doc_transformer"])
-def test_a_sentence_without_a_subword_has_its_place_on_the_page(arch: str, tmp_path: Path) -> None:
-    model, document = load(tmp_path, arch), ["a cat sees.", "\u200b", "the old dog."]
-    found = model.translate(document, explain=True, **BRIEF)
-    assert [each.text == "" for each in found] == [False, True, False]
-    rows = [ExplainedSentence(text, each) for text, each in zip(document, found, strict=True)]
-    for name in ("page.html", "page.jsonl"):
-        write_explanation(
-            tmp_path / name, [rows], tokenizer=model.models.task.source_tokenizer, languages=("en", "de"), models=["m"]
-        )
-    lines = [json.loads(line) for line in (tmp_path / "page.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [line["translation"] for line in lines] == [each.text for each in found]
-    assert len(lines[1]["log_probs"]) == 1  # of its end
-
-
-def test_what_a_memory_gives_has_negative_numbers(tmp_path: Path) -> None:
-    model = load(tmp_path, "cond_transformer", target_context="conditional", top_t=3)
-    lines = small_system.text(4, 4, seed=4)
-    corpus = small_system.corpus(lines)
-    texts = [line for document in lines for line in document]
-    memory = TranslationMemory(replace(corpus, references=[TextArray.from_lines(texts)]), count=2)
-    for document in model.translate(DOCUMENTS, memory=memory, explain=True, **BRIEF):
-        numbers = {n for each in document for reads in each.reads or () for read in reads for n in read.sentences}
-        assert min(numbers) < -1
-        assert sorted(number for number in numbers if number >= 0) == list(range(len(document)))
-        assert all(other.sentence != each.explanation.number for each in document for other in each.explanation.without)
-
-
-def test_models_of_an_ensemble_are_told_apart(tmp_path: Path) -> None:
-    paths = [
-        small_system.save(tmp_path / f"{seed}.safetensors", "cond_transformer_tiny", seed=seed, top_t=2)
-        for seed in (0, 1)
-    ]
-    both, document = docnmt.load(paths), DOCUMENTS[1]
-    targets = ["it sleeps."] * len(document)
-    found = both.explain(document, targets)
-    for path, model in zip(paths, (0, 1), strict=True):
-        for one, alone in zip(found, docnmt.load(path).explain(document, targets), strict=True):
-            mine = [each for each in one.decoder if each.model == model]
-            assert [each.weights.tolist() for each in mine] == [each.weights.tolist() for each in alone.decoder]
-    scores = both.score(document, targets, lenpen=0)
-    assert [float(each.log_probs.sum()) for each in found] == pytest.approx(scores, abs=1e-3)
-
-
 @pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[0], *OTHERS])
 def test_alignment_points_into_the_texts(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model = load(tmp_path, arch, **options)
@@ -293,19 +230,6 @@ def test_alignment_points_into_the_texts(arch: str, options: dict[str, Any], tmp
     assert model.align(["", "a cat."], ["", "the dog."])[0] == []
 
 
-def test_alignment_finds_a_copy() -> None:
-    """An attention that looks at the word which is written, or at the one which was read last, points at it."""
-    weights = torch.zeros(5, 1, 4)
-    for row, place in enumerate([3, 2, 0, 1, 3]):
-        weights[row, 0, place] = 1.0
-    index, found = strongest(lambda values: weights @ values.transpose(0, 1), torch.zeros(4, 1, 2), np.arange(4), 4, 2)
-    assert index[:, 0, 0].tolist() == [3, 2, 0, 1, 3]
-    assert found[:, 0].tolist() == [[1.0, 0.0]] * 5
-    attention = Attention("cross", 0, 0, np.full_like(index, 7), found, index)
-    assert source_pieces([attention], 7, 3, 4) == ((0, 2, 0, 1), (2, 0, 1, 0))  # the end of the source is no word
-    assert source_pieces([], 7, 3, 2) == ((-1, -1), (-1, -1))
-
-
 @pytest.mark.parametrize("late", [False, True])
 def test_alignment_takes_the_step_at_which_equal_words_meet(
     late: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -320,3 +244,138 @@ def test_alignment_takes_the_step_at_which_equal_words_meet(
     (found,) = model.align([source], [target])
     assert len(found) == len(right)
     assert all(source[slice(*each.source)] == target[slice(*each.target)] for each in found)
+
+
+# docnmt-align: two documents in, pairs of their sentences out, and a word on every sentence that is left.
+
+
+Capture = pytest.CaptureFixture[str]
+
+ENGLISH = [
+    ("h", "The garden in spring"), ("p", "The snow melts in March. The first flowers come up near the old wall."),
+    ("p", "Nobody knows who planted them. They are said to be a hundred years old, and every year there are more."),
+    ("h", "The garden in summer"),
+    ("p", "In July it is hot. Bees & wasps fly from flower to flower until the evening."),
+]  # fmt: skip
+GERMAN = [
+    ("h", "Der Garten im Frühling"), ("p", "Im März schmilzt der Schnee, und an der alten Mauer kommen Blumen hervor."),
+    ("p", "Niemand weiß, wer sie gepflanzt hat."),
+    ("h", "Der Garten im Sommer"),
+    ("p", "Im Juli ist es heiß. Bienen & Wespen fliegen bis zum Abend von Blüte zu Blüte."),
+]  # fmt: skip
+PAIRS = [
+    ("The garden in spring", "Der Garten im Frühling"),
+    ("The snow melts in March. The first flowers come up near the old wall.", GERMAN[1][1]),
+    ("Nobody knows who planted them.", GERMAN[2][1]),
+    ("The garden in summer", "Der Garten im Sommer"),
+    ("In July it is hot.", "Im Juli ist es heiß."),
+    ("Bees & wasps fly from flower to flower until the evening.",
+     "Bienen & Wespen fliegen bis zum Abend von Blüte zu Blüte."),
+]  # fmt: skip
+LEFT = "They are said to be a hundred years old, and every year there are more."
+
+
+def write(path: Path, parts: list[tuple[str, str]]) -> Path:
+    """A document of the kind that its ending says."""
+    kind = path.suffix
+    if kind == ".docx":
+        made = Document()
+        for what, text in parts:
+            made.add_heading(text, 1) if what == "h" else made.add_paragraph(text)
+        made.save(str(path))
+        return path
+    marks = {
+        ".md": {"h": "# {}\n\n", "p": "{}\n\n"}, ".txt": {"h": "{}\n\n", "p": "{}\n\n"},
+        ".html": {"h": "<h1>{}</h1>\n", "p": "<p>{}</p>\n"},
+    }[kind]  # fmt: skip
+    texts = [(what, text.replace("&", "&amp;") if kind == ".html" else text) for what, text in parts]
+    path.write_text("".join(marks[what].format(text) for what, text in texts), encoding="utf-8")
+    return path
+
+
+def pairs_of(path: Path, languages: tuple[str, str] = ("en", "de")) -> list[tuple[str, str | None]]:
+    document = read_document(
+        path.read_bytes(), "tmx", name=str(path), source_lang=languages[0], target_lang=languages[1]
+    )
+    return [(segment.text, segment.translation) for segment in document.segments]
+
+
+@pytest.mark.parametrize(("one", "other"), [(".docx", ".docx"), (".md", ".html"), (".html", ".md"), (".txt", ".txt")])
+def test_documents_become_a_memory(tmp_path: Path, capsys: Capture, one: str, other: str) -> None:
+    source, target = write(tmp_path / f"letter.en{one}", ENGLISH), write(tmp_path / f"letter.de{other}", GERMAN)
+    assert main([str(source), str(target), "-o", str(tmp_path / "out.tmx")]) == 0
+    assert pairs_of(tmp_path / "out.tmx") == PAIRS
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if LEFT in line] == [f"{source}: sentence 5 has no counterpart: {LEFT}"]
+    assert not any("has no counterpart" in line and LEFT not in line for line in said)
+    assert main([str(source), str(target), "-o", str(tmp_path / "out.tmx")]) == 1
+    assert "--overwrite" in capsys.readouterr().err
+
+
+def test_a_corpus_becomes_a_corpus(tmp_path: Path, capsys: Capture) -> None:
+    """Documents stay documents; a line is a sentence."""
+    for language, texts in (("en", ["One two three four.", "Five six.\n\nSeven eight nine."]),
+                            ("de", ["Eins zwei drei vier. Fünf sechs.\n\n\nSieben acht neun."])):  # fmt: skip
+        (tmp_path / f"raw.{language}").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    words = [str(tmp_path / "raw.en"), str(tmp_path / "raw.de"), "-o", str(tmp_path / "out")]
+    assert main(words) == 0
+    assert (tmp_path / "out.en").read_text() == "One two three four. Five six.\n\nSeven eight nine.\n"
+    assert (tmp_path / "out.de").read_text() == "Eins zwei drei vier. Fünf sechs.\n\nSieben acht neun.\n"
+    (tmp_path / "raw.de").write_text("Eins.\n", encoding="utf-8")
+    assert main([*words, "--overwrite"]) == 1
+    assert "raw.de" in capsys.readouterr().err
+    (tmp_path / "raw.de").write_text("\n", encoding="utf-8")
+    assert main([*words, "--overwrite"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "status", "named"),
+    [
+        ("a.en.txt", "missing.de.txt", 1, "missing.de.txt"), ("a.en.txt", "a.en.txt", 2, "SOURCE"),
+        ("a.en.txt", "a.de", 2, "a.de"), ("a.en.txt", "b.en.txt", 2, "--target-lang"),
+        ("a.en.txt", "bad.de.docx", 1, "bad.de.docx"), ("a.en.txt", "x.de.po", 1, "x.de.po"),
+        ("a.en.txt", "control.de.txt", 1, "U+0001"),
+        ("a.en.txt", "said.de.po", 1, "both languages"), ("said.de.xlf", "a.en.txt", 1, "both languages"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_aligned_is_one_line(
+    tmp_path: Path, capsys: Capture, source: str, target: str, status: int, named: str
+) -> None:
+    contents: dict[str, Any] = {
+        "a.en.txt": "A lamp.\n", "b.en.txt": "A cup.\n", "a.de": "Eine Lampe.\n", "bad.de.docx": "no zip",
+        "said.de.po": 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "A lamp."\nmsgstr "Eine Lampe."\n',
+        "said.de.xlf": '<xliff version="1.2"><file source-language="en" target-language="de"><body/></file></xliff>',
+        "x.de.po": 'msgid "A lamp."\nmsgstr "Eine Lampe."\n', "control.de.txt": "Eine\x01 Lampe.\n",
+    }  # fmt: skip
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    assert main([str(tmp_path / source), str(tmp_path / target), "-o", str(tmp_path / "out.tmx")]) == status
+    said = capsys.readouterr().err.splitlines()
+    assert len([line for line in said if " error: " in line]) == 1
+    assert named in said[-1]
+    assert not (tmp_path / "out.tmx").exists()
+
+
+def test_a_model_takes_part(tmp_path: Path) -> None:
+    """Any model runs; what it says decides where lengths do not."""
+    own = small_system.random_checkpoint(tmp_path / "own.safetensors")
+    for language, texts in zip(("en", "de"), (["a b", "b a"], ["b b", "a a"]), strict=True):
+        (tmp_path / f"raw.{language}").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    words = [str(tmp_path / "raw.en"), str(tmp_path / "raw.de"), "-o", str(tmp_path / "out"), "--path", str(own)]
+    assert main([*words, "--device", "cpu"]) == 0
+    assert (tmp_path / "out.en").exists()
+
+
+# A translation model's source2token summaries as sentence vectors.
+
+
+def trained(data: Path, folder: Path, arch: str) -> Path:
+    """A model of one update."""
+    options = ["--arch", arch, "--save-dir", str(folder / arch), "--max-update", "1", "--device", "cpu"]
+    assert train.main([str(data), *options]) == 0
+    return folder / arch
+
+
+def test_a_model_without_summaries_is_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        TranslationSummaries(trained(data, tmp_path, "transformer_tiny"))

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
+import re
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from parallel_text import WORDS, ParallelText, translate
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
+import docnmt
 from docnmt.cli import preprocess
-from docnmt.core.corpus import ParallelCorpus, read_meta
+from docnmt.cli.preprocess import main as preprocess_main
+from docnmt.cli.score import main as score
+from docnmt.cli.train import main as train
+from docnmt.cli.translate import main as translate_main
+from docnmt.core.corpus import ParallelCorpus, read_meta, renumber
+from docnmt.core.vocabularies import stored_tokenizers
 
 Capture = pytest.CaptureFixture[str]
 ENGLISH = [
@@ -88,16 +102,6 @@ def test_each_filter_finds_its_own(folder: Path, capsys: Capture, options: list[
         assert any("of 8 documents" in note for note in read_meta(folder / "data")["splits"]["train"]["notes"])
 
 
-def test_names_keep_to_their_cell(folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
-    named = [{**row, "doc": f"{row['doc']}\tx\ny"} for row in rows]
-    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in named))
-    assert run(folder, "--drop-duplicates") == 0
-    header, row = (folder / "data" / "dropped.tsv").read_text().splitlines()
-    assert len(row.split("\t")) == len(header.split("\t"))
-    assert row.split("\t")[2] == "twice x y"
-
-
 def test_what_is_left_is_the_same_data_as_without_the_others(folder: Path) -> None:
     assert run(folder, "--drop-duplicates", "--vocab-size", "90") == 0
     rows = (folder / "train.jsonl").read_text().splitlines(keepends=True)
@@ -118,16 +122,209 @@ def test_messages_name_the_line_of_the_input(folder: Path, capsys: Capture) -> N
     assert f"train.jsonl:{len(rows)}: " in capsys.readouterr().err
 
 
-def test_something_must_be_left(folder: Path, capsys: Capture) -> None:
-    (folder / "test.jsonl").write_text((folder / "train.jsonl").read_text())
-    assert run(folder, "--drop-overlap") == 1
-    assert "train.jsonl" in capsys.readouterr().err
-    assert not (folder / "data").exists()
+# Sentences and documents above the limits: declared, on both sides alike, never silent, never in a test set.
 
 
-def test_what_needs_other_options(folder: Path, capsys: Capture) -> None:
-    command = ["-s", "en", "-t", "de", f"--destdir={folder / 'data'}", "--drop-overlap"]
-    assert preprocess.main([*command, f"--trainpref={folder / 'train.jsonl'}"]) == 2
-    assert "--drop-overlap" in capsys.readouterr().err
-    assert preprocess.main([*command, f"--testpref={folder / 'test.jsonl'}", "--srcdict", "x"]) == 2
-    assert "--drop-overlap" in capsys.readouterr().err
+LIMIT = 60
+LONG = " ".join(WORDS[:20] * 6)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> ParallelText:
+    """Line 1 of dev and of test and line 6 of train are far too long."""
+    text = ParallelText(tmp_path)
+    for split, line in (("train", 6), ("dev", 1), ("test", 1)):
+        assert text.lines(f"{split}.en")[line - 1]
+        text.set_line(f"{split}.en", line, LONG)
+        text.set_line(f"{split}.de", line, translate(LONG))
+    return text
+
+
+def run_of_long(text: ParallelText, policy: str, *more: str) -> int:
+    return text.preprocess("--long-policy", policy, "--max-sentence-tokens", str(LIMIT), *more)
+
+
+def longest(corpus: ParallelCorpus) -> int:
+    assert corpus.target is not None
+    return int(max(corpus.source.lengths().max(), corpus.target.lengths().max()))
+
+
+def sides_agree(corpus: ParallelCorpus) -> bool:
+    """Both sides and the structure have equally many sentences, and the raw text still goes together."""
+    assert corpus.target is not None
+    assert len(corpus.source) == len(corpus.target) == corpus.num_sentences == corpus.document_offsets[-1]
+    assert len(corpus.levels) == corpus.num_sentences
+    return list(corpus.references[0]) == [translate(line) for line in corpus.source_text]
+
+
+def test_error_names_the_first_line_and_what_to_do(text: ParallelText, capsys: Capture) -> None:
+    assert run_of_long(text, "error") == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"{text.path('train.en')}:6: " in error
+    assert "--max-sentence-tokens" in error
+    assert not text.data.exists()
+
+
+def test_skip_leaves_the_sentence_out_on_both_sides(text: ParallelText, capsys: Capture) -> None:
+    assert run_of_long(text, "skip") == 0
+    corpus = text.corpus("train")
+    assert sides_agree(corpus)
+    assert list(corpus.source_text) == [line for line in text.lines("train.en") if line and line != LONG]
+    assert longest(corpus) <= LIMIT
+    assert re.search(rf"train: 1 sentences .*{LIMIT}", capsys.readouterr().err)
+
+
+def test_truncate_cuts_the_subwords_and_keeps_the_raw_text(text: ParallelText) -> None:
+    assert run_of_long(text, "truncate") == 0
+    corpus = text.corpus("train")
+    assert sides_agree(corpus)
+    assert list(corpus.source_text) == [line for line in text.lines("train.en") if line]
+    assert longest(corpus) == LIMIT
+
+
+def test_split_makes_equally_many_pieces_on_both_sides(text: ParallelText) -> None:
+    assert run_of_long(text, "split") == 0
+    corpus = text.corpus("train")
+    lines = [line for line in text.lines("train.en") if line]
+    where = lines.index(LONG)
+    pieces = corpus.num_sentences - len(lines) + 1
+    assert pieces > 1
+    assert longest(corpus) <= LIMIT
+    for side, whole in ((corpus.source_text, LONG), (corpus.references[0], translate(LONG))):
+        assert " ".join(side[where : where + pieces]) == whole
+    assert list(corpus.source_text[where + pieces :]) == lines[where + 1 :]
+    assert corpus.target is not None
+    assert len(corpus.target) == len(corpus.references[0]) == corpus.num_sentences == corpus.document_offsets[-1]
+
+
+@pytest.mark.parametrize("policy", ["split", "truncate", "skip"])
+def test_test_sets_stay_whole_with_a_warning(text: ParallelText, capsys: Capture, policy: str) -> None:
+    assert run_of_long(text, policy, "--max-document-tokens", "100") == 0
+    corpus = text.corpus("test")
+    assert list(corpus.source_text) == [line for line in text.lines("test.en") if line]
+    assert longest(corpus) > LIMIT
+    warning = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: test:"))
+    assert f"the first: {text.path('test.en')}:1" in warning
+    assert "kept whole" in warning
+
+
+def test_documents_are_split_at_sentence_ends(text: ParallelText) -> None:
+    rows = ["" if not line else f"{i // 3}\t{i // 2}" for i, line in enumerate(text.lines("train.en"))]
+    text.path("train.levels.tsv").write_text("".join(f"{row}\n" for row in rows))
+    assert text.preprocess("--long-policy", "split") == 0
+    whole = text.corpus("train")
+    limit = longest(whole)
+    assert text.preprocess("--long-policy", "split", "--max-document-tokens", str(limit), "--overwrite") == 0
+    corpus = text.corpus("train")
+    assert list(corpus.source_text) == list(whole.source_text)
+    assert set(whole.document_offsets) < set(corpus.document_offsets)
+    assert corpus.target is not None
+    costs = np.maximum(corpus.source.lengths(), corpus.target.lengths())
+    assert np.add.reduceat(costs, corpus.document_offsets[:-1]).max() <= limit
+    assert corpus.blank_lines.sum() == whole.blank_lines.sum()
+    np.testing.assert_array_equal(corpus.levels, renumber(whole.levels, corpus.document_offsets))
+
+
+@pytest.mark.parametrize("policy", ["skip", "truncate"])
+def test_documents_are_left_out_or_cut_off(text: ParallelText, policy: str) -> None:
+    assert text.preprocess() == 0
+    whole = text.corpus("train")
+    assert whole.target is not None
+    costs = np.maximum(whole.source.lengths(), whole.target.lengths())
+    bounds = list(zip(whole.document_offsets[:-1], whole.document_offsets[1:], strict=True))
+    expected = []
+    for first, last in bounds:
+        kept = first
+        while kept < last and costs[first : kept + 1].sum() <= LIMIT:
+            kept += 1
+        if policy == "truncate":
+            expected.append(whole.source_text[first : max(kept, first + 1)])
+        elif kept == last:
+            expected.append(whole.source_text[first:last])
+    assert text.preprocess("--long-policy", policy, "--max-document-tokens", str(LIMIT), "--overwrite") == 0
+    corpus = text.corpus("train")
+    assert sides_agree(corpus)
+    offsets = corpus.document_offsets.tolist()
+    assert [corpus.source_text[a:b] for a, b in itertools.pairwise(offsets)] == expected
+
+
+# sacremoses: punctuation made uniform wherever text is cut, and corpora that Moses' tokenizer cut into words.
+
+
+CURLY = {"en": "He said : “It’s so”, and went …", "de": "Er sagte: „So ist es“, und ging …"}
+
+
+def corpus(folder: Path) -> list[str]:
+    """Text files with curly marks; what docnmt-preprocess is told of them."""
+    draw = np.random.default_rng(1)
+    for language, words in (("en", ["lamp", "cup", "so", "it’s"]), ("de", ["Lampe", "Tasse", "so", "„es“"])):
+        lines = [" ".join(draw.choice(words, 5)) for _ in range(40)] + [CURLY[language]] * 3
+        for split in ("train", "valid"):
+            (folder / f"{split}.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return ["-s", "en", "-t", "de", f"--trainpref={folder / 'train'}", f"--validpref={folder / 'valid'}"]
+
+
+def test_punctuation_is_uniform_wherever_text_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, data, run = corpus(tmp_path), tmp_path / "data", tmp_path / "run"
+    assert preprocess_main([*words, "--destdir", str(data), "--normalize-punctuation"]) == 0
+    assert preprocess_main([*words, "--destdir", str(tmp_path / "again"), "--srcdict", str(data)]) == 0
+    assert read_meta(tmp_path / "again")["fingerprint"] == read_meta(data)["fingerprint"]
+    sides = dict(zip(("en", "de"), stored_tokenizers(data, "en", "de"), strict=True))
+    assert not any(mark in piece for side in sides.values() for piece in side.vocabulary() for mark in "“”„’")
+    stored = ParallelCorpus.open(data, "train")
+    assert stored.source_text[42] == CURLY["en"]  # the text itself stays
+    bare = {name: side.prepared(type(side.preparation)()) for name, side in sides.items()}
+    for name, tokens in (("en", stored.source), ("de", stored.target)):
+        assert tokens is not None
+        plain = MosesPunctNormalizer(lang=name).normalize(CURLY[name])
+        assert plain != CURLY[name]
+        assert tokens[42].tolist() == bare[name].encode([plain])[0] == sides[name].encode([CURLY[name]])[0]
+        assert bare[name].encode([CURLY[name]])[0] != tokens[42].tolist()
+    small = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24", "--max-update", "1", "--max-tokens", "300"]
+    assert train([str(data), "--arch", "transformer_tiny", "--save-dir", str(run), *small]) == 0
+    loaded = docnmt.load(run)
+    plain = {name: MosesPunctNormalizer(lang=name).normalize(text) for name, text in CURLY.items()}
+    one, other = (loaded.translate([text["en"]], beam=2)[0] for text in (CURLY, plain))
+    assert (one.text, one.score) == (other.text, other.score)
+    assert loaded.score([CURLY["en"]], [CURLY["de"]]) == loaded.score([plain["en"]], [plain["de"]])
+    said = []
+    for text in (CURLY["en"], plain["en"]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{text}\n".encode()), encoding="utf-8"))
+        capsys.readouterr()
+        assert translate_main(["--path", str(run), "--input-format", "corpus"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    head = "group\tcorrect\tsrc_context\tsrc\ttgt_context\ttgt\n"
+    rows = [f"1\t{n}\t\t{CURLY['en']}\t\t{text}\n" for n, text in ((1, CURLY["de"]), (0, "Lampe."))]
+    (tmp_path / "set.tsv").write_text(head + "".join(rows), encoding="utf-8")
+    assert score(["--contrastive", str(tmp_path / "set.tsv"), "--path", str(run)]) == 0
+
+
+def test_corpora_of_words_become_text_again(tmp_path: Path) -> None:
+    texts: dict[str, Any] = {
+        "en": ["It's a lamp, isn't it?", 'He said: "Yes & no".', "A cup costs $5.20 (or less)."],
+        "de": ["Es ist eine Lampe, oder?", 'Er sagte: "Ja & nein".', "Eine Tasse kostet 5,20 (oder weniger)."],
+    }
+    for language, lines in texts.items():
+        cut = MosesTokenizer(lang=language)
+        lines = [cut.tokenize(line, return_str=True) for line in lines]
+        assert any("&" in line for line in lines)  # escapes
+        (tmp_path / f"train.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    words = ["-s", "en", "-t", "de", f"--trainpref={tmp_path / 'train'}", "--destdir", str(tmp_path / "data")]
+    assert preprocess_main([*words, "--detokenize", "moses"]) == 0
+    stored = ParallelCorpus.open(tmp_path / "data", "train")
+    for language, found in (("en", stored.source_text), ("de", stored.references[0])):
+        expected = [MosesDetokenizer(lang=language).detokenize(line.split())
+                    for line in (tmp_path / f"train.{language}").read_text(encoding="utf-8").splitlines()]  # fmt: skip
+        assert list(found) == expected
+    assert list(stored.references[0]) == texts["de"]
+
+
+@pytest.mark.parametrize("policy", ["error", "split", "truncate", "skip"])
+def test_below_the_limits_no_policy_changes_anything(text: ParallelText, policy: str) -> None:
+    assert text.preprocess("--long-policy", policy, "--max-sentence-tokens", "5000") == 0
+    assert text.preprocess("--max-sentence-tokens", "6000", destdir=text.folder / "plain") == 0
+    plain = ParallelCorpus.open(text.folder / "plain", "train")
+    np.testing.assert_array_equal(text.corpus("train").source.tokens, plain.source.tokens)

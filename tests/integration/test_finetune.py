@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +14,6 @@ import torch
 from toy import assert_same_checkpoint
 from trainings import LAST, SMALL
 
-from docnmt.cli.generate import main as generate
-from docnmt.cli.inspect import main as inspect
-from docnmt.cli.preprocess import main as preprocess
-from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, TranslationBatch, collate, planned_units
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
@@ -42,7 +36,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("hier_cond_transformer", {}, {}),
     ("hier_cond_transformer", {}, {"position": "sinusoidal", "summary_input": "embeddings"}),
     ("hier_cond_transformer", {}, {"context_placement": "heads", "levels": 4}),
-    ("cond_transformer", {"norm": "post"}, {"norm": "post", "context_placement": "heads"}),
     *[
         (name, {"norm": "post"}, {"norm": "post", "context_norm": "pre", **more})
         for name in ("hier_transformer", "cond_transformer", "hier_cond_transformer")
@@ -53,7 +46,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"norm": "post"},
         {"norm": "post", "context_norm": "pre", "context_placement": "heads", "target_context": "conditional"},
     ),
-    ("cond_transformer", PRETRAINED, {**PRETRAINED, "context_norm": "pre"}),
     ("hier_transformer", {"position": "rope"}, {"position": "rope"}),
     ("cond_transformer", {"position": "learned"}, {"position": "learned", "context_sides": "encoder"}),
     (
@@ -61,8 +53,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"attention": "linear", "relative_horizon": 4},
         {"attention": "linear", "relative_horizon": 4},
     ),
-    ("hier_transformer", {"position_fusion": "gate_mlp"}, {"position_fusion": "gate_mlp"}),
-    ("hier_cond_transformer", {}, {"position_fusion": "concat"}),
     ("cond_transformer", {"position_fusion": "concat"}, {"position_fusion": "concat"}),
     ("hier_cond_transformer", {"position": "multi_level"}, {"levels": 1}),
     ("hier_cond_transformer", {}, {"target_context": "conditional", "always_own_sentence": True}),
@@ -156,18 +146,6 @@ def search() -> tuple[GenerationConfig, BeamSearchConfig]:
     return GenerationConfig(), BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=4)
 
 
-def test_a_corpus_may_be_divided_otherwise(data: Path, tmp_path: Path) -> None:
-    text = "ab cd.\n<p>\nba dc.\n\nab.\n"
-    for name in ("train.en", "train.de", "valid.en", "valid.de"):
-        (tmp_path / name).write_text(text)
-    made = ["-s", "en", "-t", "de", "--srcdict", str(data), "--destdir", str(tmp_path / "data")]
-    assert preprocess([*made, "--trainpref", f"{tmp_path}/train", "--validpref", f"{tmp_path}/valid"]) == 0
-    common = [*SMALL.split(), "--max-update", "1"]
-    assert train([str(data), "--arch", "transformer", "--save-dir", f"{tmp_path}/old", *common]) == 0
-    start = ["--arch", "hier_transformer", "--finetune-from-model", f"{tmp_path}/old"]
-    assert train([f"{tmp_path}/data", "--save-dir", f"{tmp_path}/new", *common, *start]) == 0
-
-
 @pytest.mark.parametrize(("name", "old", "new"), JOINED)
 def test_joined_units_start_as_it_on_single_sentences(
     tmp_path: Path, name: str, old: dict[str, Any], new: dict[str, Any]
@@ -201,12 +179,6 @@ def test_plugins_of_documents_start_with_the_loss_of_the_sentence_model(
     assert document_parameters(document) >= {n for n, _ in document.named_parameters() if ".sum." in n}
 
 
-def test_a_plugin_says_what_it_needs_to_start_as_a_sentence_model(tmp_path: Path) -> None:
-    path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", {})
-    with pytest.raises(UserError, match="--sentence-start"):
-        started(path, "han", {})
-
-
 def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
     path, old = checkpoint(tmp_path / "old.safetensors", "hier_cond_transformer", {})
     new = started(path, "hier_cond_transformer", {"dropout": 0.3, "top_t": 2})
@@ -233,13 +205,6 @@ def test_what_cannot_start_there_is_refused(
         started(path, name, new)
 
 
-@pytest.mark.parametrize("new", [{}, {"context_placement": "heads", "target_context": "summaries"}])
-def test_a_block_with_a_norm_behind_it_cannot_start(tmp_path: Path, new: dict[str, Any]) -> None:
-    path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", {"norm": "post"})
-    with pytest.raises(UserError, match="--context-norm"):
-        started(path, "cond_transformer", {"norm": "post", **new})
-
-
 def test_tensors_that_do_not_fit_are_all_named(tmp_path: Path) -> None:
     path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", {})
     stored = load_checkpoint(path)
@@ -252,12 +217,6 @@ def test_tensors_that_do_not_fit_are_all_named(tmp_path: Path) -> None:
     for part in ("'model.decoder.layers.0.cross.output.weight' is missing", "'model.more' is not part"):
         assert part in str(caught.value)
     assert "'model.decoder.norm.weight'" in str(caught.value)
-
-
-def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
-    path = small_system.save(tmp_path / "old.safetensors", of=small_system.task(44))
-    with pytest.raises(UserError):
-        started(path, "cond_transformer", {})
 
 
 def test_a_run_starts_there_and_resumes_without_it(data: Path, tmp_path: Path) -> None:
@@ -286,60 +245,6 @@ def test_a_run_starts_there_and_resumes_without_it(data: Path, tmp_path: Path) -
     recorded = load_checkpoint(tmp_path / "parts" / LAST).header["config"]["training"]
     assert recorded["finetune_from_model"] == str(tmp_path / "old")
     assert f"finetune-from-model: {tmp_path / 'old'}" in (tmp_path / "parts" / "config.yaml").read_text()
-
-
-def test_a_comparison_says_what_was_started_from_the_other(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A document model against its start, against the start trained as far, and against one trained shorter."""
-    basic = [str(data), *SMALL.split(), "--max-tokens", "150", "--validate-interval-updates", "2"]
-    start = ["--finetune-from-model", str(tmp_path / "sentence")]
-    runs = {
-        "sentence": ["--arch", "transformer", "--max-update", "4"],
-        "document": ["--arch", "cond_transformer", "--max-update", "6", *start],
-        "control": ["--arch", "transformer", "--max-update", "6", *start],
-        "short": ["--arch", "transformer", "--max-update", "2", "--seed", "2"],
-    }
-    reference = ["--ref", str(data.parent / "valid.de")]
-    for name, options in runs.items():
-        assert train([*basic, *options, "--save-dir", str(tmp_path / name)]) == 0
-        last = tmp_path / name / LAST
-        capsys.readouterr()
-        results = ["--gen-subset", "valid", "--quiet", "--results-path", str(tmp_path / f"{name}-results")]
-        assert generate([str(data), "--path", str(last), "--max-len-b", "2", "--device", "cpu", *results]) == 0
-        said = capsys.readouterr().err.splitlines()[0]  # first of all, what is loaded
-        stored = load_checkpoint(last).header
-        assert str(last) in said
-        assert all(each in said for each in (f"{stored['progress']['update']:,}", f"{stored['scores']['loss']:.4f}"))
-        (record,) = json.loads((tmp_path / f"{name}-results" / "scores.json").read_text())["models"]
-        assert (record["checkpoint"], record["update"]) == (str(last), stored["progress"]["update"])
-        assert record["data"] == stored["fingerprint"]
-        assert record.get("start", {}).get("update") == (4 if "--finetune-from-model" in options else None)
-
-    def said_of(system: str, other: str) -> list[str]:
-        files = [str(tmp_path / f"{name}-results" / "hypotheses.txt") for name in (system, other)]
-        capsys.readouterr()
-        assert score([*reference, "--sys", files[0], "--paired", files[1], "--samples", "20", "--json"]) == 0
-        said: list[str] = json.loads(capsys.readouterr().out)["paired"]["warnings"]
-        return [line for line in said if "update" in line]
-
-    [line] = said_of("document", "sentence")
-    assert "--finetune-from-model" in line
-    assert str(tmp_path / "sentence") in line
-    assert " 6 " in line
-    assert "--finetune-from-model" in said_of("sentence", "document")[0]
-    assert said_of("document", "control") == said_of("control", "document") == []
-    [line] = said_of("sentence", "short")
-    assert (" 4" in line, " 2" in line, "--finetune-from-model" in line) == (True, True, False)
-    other = ["--paired", str(tmp_path / "sentence-results" / "hypotheses.txt")]
-    document = [str(data), "--path", str(tmp_path / "document" / LAST), "--max-len-b", "2", "--device", "cpu"]
-    assert generate([*document, "--gen-subset", "valid", "--quiet", *other]) == 0
-    assert "--finetune-from-model" in capsys.readouterr().out
-    assert inspect([str(tmp_path / "document" / LAST)]) == 0
-    assert re.search(rf"^start +{tmp_path}/sentence/\S+: transformer, update 4", capsys.readouterr().out, re.MULTILINE)
-    kept = load_checkpoint(tmp_path / "document" / LAST).header["start"]
-    assert train([*basic, *runs["document"], "--save-dir", str(tmp_path / "document"), "--max-update", "7"]) == 0
-    assert load_checkpoint(tmp_path / "document" / LAST).header["start"] == kept
 
 
 def test_what_a_run_cannot_start_from_is_named(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import small_system
-from toy import assert_same_checkpoint
 
 import docnmt
 from docnmt.apps.commands.models import load_models
@@ -22,7 +21,6 @@ from docnmt.apps.commands.translating import Translating
 from docnmt.apps.options import ModelsConfig
 from docnmt.cli.generate import main as generate
 from docnmt.cli.preprocess import main as preprocess
-from docnmt.cli.train import main as train
 from docnmt.cli.translate import main as translate
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray
 from docnmt.core.data_options import DocumentTranslationConfig
@@ -31,9 +29,8 @@ from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.translation_task import DocumentTranslation
-from docnmt.runtime.system import UsageError, UserError
+from docnmt.runtime.system import UserError
 
-SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
 TEXT = ["you see the old dog.", "the cat sleeps.", "do you find it?"]
 
 
@@ -92,51 +89,6 @@ def test_training_tells_the_nearest_form_to_whole_documents(seed: int) -> None:
     assert same.tolist() == told.source.tokens.tolist()
     assert other.tolist() != same.tolist()
     assert ToldForms(0.0, "fr", (1, seed)).tell(corpus, tokenizer()) is corpus
-
-
-def folder(path: Path, *more: str) -> Path:
-    """A data folder en-fr; `more` options of docnmt-preprocess."""
-    rng = random.Random(0)
-    texts = [("you come", "tu viens"), ("you come", "vous venez"), ("he comes", "il vient"), ("who", "qui")]
-    for split, documents in (("train", 12), ("valid", 2)):
-        pairs = [[rng.choice(texts) for _ in range(5)] for _ in range(documents)]
-        for side, language in enumerate(("en", "fr")):
-            parts = ("\n".join(pair[side] for pair in document) for document in pairs)
-            (path / f"{split}.{language}").write_text("\n\n".join(parts) + "\n")
-    words = ["-s", "en", "-t", "fr", "--trainpref", str(path / "train"), "--validpref", str(path / "valid")]
-    assert preprocess([*words, "--destdir", str(path / "data"), *more]) == 0
-    return path / "data"
-
-
-def test_a_run_that_tells_forms_resumes_bit_for_bit_and_its_model_takes_them(tmp_path: Path) -> None:
-    data = folder(tmp_path, "--user-defined-symbols", *TAGS.values())
-    command = [str(data), "--arch", "transformer", *SMALL.split(), "--max-tokens", "60", "--formality-share", "0.5"]
-    for run, limits in (("whole", ["9"]), ("parts", ["2", "9"])):
-        for limit in limits:
-            assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", limit]) == 0
-    last = "checkpoint_last.safetensors"
-    assert_same_checkpoint(tmp_path / "whole" / last, tmp_path / "parts" / last)
-    model = docnmt.load(tmp_path / "whole")
-    assert model.translate(["you come"], formality="formal") != model.translate(["you come"], formality="informal")
-
-
-@pytest.mark.parametrize(("language", "tags", "named"), [("fr", False, "<formal>"), ("xx", True, "xx")])
-def test_training_without_tags_or_rule_is_refused(
-    language: str, tags: bool, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = folder(tmp_path, *(["--user-defined-symbols", *TAGS.values()] if tags else []))
-    if language != "fr":
-        for split in ("train", "valid"):
-            (tmp_path / f"{split}.fr").rename(tmp_path / f"{split}.{language}")
-        words = ["-s", "en", "-t", language, "--trainpref", str(tmp_path / "train"), "--srcdict", str(data)]
-        data = tmp_path / "other"
-        assert preprocess([*words, "--validpref", str(tmp_path / "valid"), "--destdir", str(data)]) == 0
-    command = [str(data), "--arch", "transformer", *SMALL.split(), "--formality-share", "0.5"]
-    assert train([*command, "--save-dir", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr().err
-    assert "--formality-share" in said
-    assert named in said
-    assert not (tmp_path / "run").exists()
 
 
 def by_hand(path: Path, documents: list[list[str]], tag: str) -> list[str]:
@@ -209,19 +161,6 @@ def test_the_given_translations_tell_the_form_of_what_follows(
     assert "--formality" in said.err
     with pytest.raises(UserError, match="given"):
         docnmt.load(told).translate(TEXT, formality="given")
-
-
-def test_models_that_were_not_told_and_other_words_are_refused(
-    told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plain = small_system.save(tmp_path / "plain.safetensors")
-    with pytest.raises(UsageError, match="plain"):
-        docnmt.load(plain).translate(TEXT, formality="formal")
-    with pytest.raises(UsageError, match="polite"):
-        docnmt.load(told).translate(TEXT, formality="polite")  # type: ignore[call-overload]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a dog\n"), encoding="utf-8"))
-    assert translate(["--path", str(plain), "--formality", "formal"]) == 2
-    assert "--formality" in capsys.readouterr().err
 
 
 def test_sentences_without_words_are_told_no_form(told: Path) -> None:

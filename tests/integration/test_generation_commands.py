@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import small_system
-from across_batches import same_output
 from commands import SHORT, Run
 
 import docnmt
-from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import GenerationConfig, SamplingConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.translation_task import DocumentTranslation, corpus_bleu
-from docnmt.runtime.device import row_invariant
-from docnmt.runtime.system import UserError
+from docnmt.core.translation_task import DocumentTranslation
 
 PLUGIN = ["--user-dir", str(Path(__file__).parents[2] / "examples" / "plugin")]
 
@@ -103,26 +97,6 @@ def test_each_sentence_has_a_limit_and_words_of_its_own(arch: str) -> None:
         assert len({piece for each in found for piece in each.pieces}) < sum(len(each.pieces) for each in found)
 
 
-@pytest.mark.across_batches
-def test_other_searches_by_the_command_line(run: Run) -> None:
-    """A plug-in's diverse groups, and minimum Bayes risk: in translate, generate and any batch the same."""
-    words = ("generate", "data", "--path", "run", "--scoring", "none", *SHORT, "--generator")
-    out = run(*words, "diverse_beam_search", *PLUGIN, "--beam", "4", "--nbest", "4", "--diverse-beam-strength", "3")[1]
-    for _, lines in itertools.groupby(out.splitlines(), lambda line: line.split("\t")[0].split("-")[1]):
-        found = [line.split("\t")[2] for line in lines if line.startswith("H-")]
-        assert 1 < len(found) == len(set(found)) <= 4
-    draw = ["sampling", "--mbr", "chrf", "--mbr-samples", "5", "--seed", "4"]
-    status, out, _ = run(*words, *draw)
-    assert status == 0
-    assert same_output(run(*words, *draw, "--batch-size", "1")[1], out)
-    best = [line.split("\t")[2] for line in out.splitlines() if line.startswith("D-")]
-    source = "\n\n".join("\n".join(document) for document in small_system.text(3, 4, seed=2))
-    words = ("translate", "--path", "run", "--input-format", "corpus", *SHORT, "--generator")
-    status, out, _ = run(*words, *draw, stdin=f"{source}\n".encode())
-    assert status == 0
-    assert list(filter(None, out.split("\n"))) == best or not row_invariant()
-
-
 @pytest.mark.parametrize("more", [(), ("--nbest", "2", "--batch-size", "1"), ("--prefix-references", "0.4")])
 def test_generate_prints_alignments_and_changes_nothing_else(run: Run, folder: Path, more: tuple[str, ...]) -> None:
     words = ("generate", "data", "--path", "run", *SHORT, *more)
@@ -148,21 +122,6 @@ def test_generate_prints_alignments_and_changes_nothing_else(run: Run, folder: P
     ]
     assert [bool(line) for line in lines[0]] == [bool(line) for line in lines[1]]
     assert list(filter(None, lines[1])) == best
-
-
-def test_translate_prints_alignments_of_lines(run: Run) -> None:
-    """A line's words are those of its sentences; of documents that come apart nothing changes."""
-    text = b"A dog. The cat sees it!\n\nold river then\n"
-    words = ("translate", "--path", "run", *SHORT)
-    plain, aligned = run(*words, stdin=text)[1], run(*words, "--print-alignment", stdin=text)[1]
-    assert [line.partition(" ||| ")[0] for line in aligned.split("\n")] == plain.split("\n")
-    for source, line in zip(text.decode().split("\n"), aligned.split("\n"), strict=True):
-        pairs = [tuple(map(int, pair.split("-"))) for pair in line.partition(" ||| ")[2].split()]
-        assert {j for _, j in pairs} == set(range(len(line.partition(" ||| ")[0].split())))
-        assert {i for i, _ in pairs} <= set(range(len(source.split())))
-    words += ("--input-format", "corpus", "--print-alignment")
-    apart = [run(*words, stdin=part)[1] for part in (b"a dog sees it.\nthe cat.\n", b"old river\n")]
-    assert run(*words, stdin=b"a dog sees it.\nthe cat.\n\nold river\n")[1] == "\n".join(apart)
 
 
 def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Path) -> None:
@@ -210,47 +169,6 @@ def test_generate_the_first_documents(run: Run, folder: Path) -> None:
     status, _, err = run(*command, "--gen-first", "0")
     assert status == 2
     assert "--gen-first" in err
-
-
-def test_generate_reports_what_score_does(run: Run, folder: Path) -> None:
-    first = ["generate", "data", "--path", "run/second.safetensors", "--results-path", "other", "--quiet", *SHORT]
-    assert run(*first)[0] == 0
-    other = ["--paired", "other/hypotheses.txt", "--per-document", "--per-sentence", "--by", "position"]
-    options = ["generate", "data", "--path", "run", "--results-path", "all", "--quiet", *SHORT, *other]
-    status, out, _ = run(*options, "--lexical-consistency")
-    assert status == 0
-    files = ["--ref", "test.de", "--sys", "all/hypotheses.txt", "--src", "test.en", *other]
-    assert run("score", *files)[1] == out
-    content = json.loads((folder / "all" / "scores.json").read_text(encoding="utf-8"))
-    scored = json.loads(run("score", *files, "--json")[1])
-    assert {name: content[name] for name in scored} == scored
-    assert {"paired", "of_documents", "of_sentences", "of_parts", "lexical_consistency"} <= scored.keys()
-
-
-def test_what_a_report_needs_is_missed_before_the_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "comet", None)
-    status, out, err = run("generate", "data", "--path", "run", "--comet", "wmt22", *SHORT)
-    assert (status, out) == (1, "")
-    assert "pip install 'docnmt[comet]'" in err
-    status, out, err = run("generate", "data", "--path", "run", "--by", "position", "--plot", "by.txt", *SHORT)
-    assert (status, out) == (1, "")
-    assert ".txt" in err
-
-
-def test_the_order_of_an_ensemble_does_not_matter(run: Run) -> None:
-    """Documents are cut as the document model was trained, whichever comes first."""
-    found = [
-        [
-            line.split("\t")
-            for line in run("generate", "data", "--path", path, *SHORT)[1].splitlines()
-            if line[:2] == "D-"
-        ]
-        for path in ("cut.safetensors:plain.safetensors", "plain.safetensors:cut.safetensors", "run:plain.safetensors")
-    ]
-    assert [row[2] for row in found[0]] == [row[2] for row in found[1]]
-    scores = [[float(row[1]) for row in rows] for rows in found]
-    assert scores[0] == pytest.approx(scores[1], rel=1e-5, abs=1e-4)
-    assert scores[0] != pytest.approx(scores[2], abs=1e-4)
 
 
 RAW = [b"", b"\n", b"A dog. The cat sees it!\n\n \nOld river\r\nthen", b"\xef\xbb\xbfit\n\n"]
@@ -304,9 +222,9 @@ def test_a_corpus_without_a_sentence_keeps_its_lines(run: Run, stdin: bytes) -> 
 def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:
     task = DocumentTranslation.load(DocumentTranslationConfig(eval_bleu_beam=2), folder / "data")
     model = small_system.model("cond_transformer_tiny", of=task).train()
-    corpus = ParallelCorpus.open(folder / "data", "test")
+    found = task.evaluate(model, "test", {"max_tokens": GenerationConfig().max_tokens})["bleu"]
     out = run("generate", "data", "--path", "run", "--beam", "2", "--quiet")[1]
-    assert f"{corpus_bleu(model, task, corpus, task.config):.2f}" == out.split("\n")[0].split()[2]
+    assert f"{found:.2f}" == out.split("\n")[0].split()[2]
     assert model.training
 
 
@@ -314,41 +232,23 @@ def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:
 WRONG: list[tuple[Any, ...]] = [
     ("generate data --path run --gen-subset dev", 1, "no split 'dev'"),
     ("generate nowhere --path run", 1, "nowhere"),
-    ("generate data --path nowhere", 1, "nowhere"),
     ("generate data --path other.safetensors", 1, "other.safetensors"),
-    ("generate data --path run:other.safetensors", 1, "other.safetensors"),
     ("generate data --path run:cut.safetensors", 1, "--max-doc-tokens"),
-    ("generate data --path plain.safetensors:run:cut.safetensors", 1, "--max-doc-tokens"),
-    ("generate data --path back.safetensors", 1, "de-en"),
     ("generate data --path run:back.safetensors", 1, "back.safetensors de-en"),
     ("generate data --path run --sacrebleu-tokenize x", 2, "'x'"),
     ("generate data --path run --results-path new --explain new/page.html", 2, "--explain new/page.html: "),
     ("generate data --path run --results-path new --by position --plot new/plot.png", 2, "--plot new/plot.png: "),
     ("generate data --path run --results-path test.en", 1, "test.en"),
-    ("generate data --path run --results-path data", 1, "data"),
     ("generate data --path run --quiet --scoring none", 2, "--results-path"),
-    ("generate data --path run --scoring none --per-document --paired test.de", 2, "--paired"),
     ("generate data --path run --paired train.de", 1, "train.de: "),
-    ("generate data --path run:", 2, "run:"),
     ("generate data --path run --beam 2 --nbest 3", 2, "--nbest"),
-    ("generate data --path run --temperature 2", 2, "--temperature"),
     ("translate --beam x --lenpen -1", 2, "--path"),
     ("translate --path run --generator beam", 2, "beam_search, greedy, sampling"),
     ("translate --path run", 1, "stdin:2: 0xE4", b"a\nb\xe4\n"),
     ("translate --path run --input-format jsonl", 1, "stdin:1: ", b"{\n"),
-    ("translate --path run --input-format jsonl", 1, "--columns", b'{"a": "b"}\n'),
-    ("translate --path run --columns source=a", 2, "--columns"),
-    ("translate --path run --input-format corpus --splitter sentencex", 2, "--splitter"),
-    ("translate --path run --nbest 2", 2, "--nbest"),
     ("translate --path plain.safetensors --context-window 2", 2, "--context-window"),
-    ("translate --path run --beam 1000000000", 2, "--beam: "),
-    ("translate --path run --print-alignment --input-format tsv", 2, "--print-alignment"),
     ("generate data --path run --print-alignment --quiet", 2, "--print-alignment"),
     ("translate *PLUGIN --path run --generator diverse_beam_search --diverse-beam-groups 2", 2, "--beam"),
-    ("generate data --path run --mbr chrf", 2, "--mbr"),
-    ("generate data --path run --generator sampling --mbr-samples 9", 2, "--mbr-samples"),
-    ("translate --path run --generator sampling --temperature inf", 2, "--temperature: "),
-    ("translate --path run --max-tokens 99999999999999999999", 2, "--max-tokens: "),
     ("translate --path run", 1, "stdin:1: ", b"a\rb\n"),
 ]
 
@@ -383,25 +283,16 @@ def test_what_is_wrong_is_said_on_one_line(run: Run, wrong: tuple[Any, ...]) -> 
     assert "Traceback" not in err
 
 
-def test_generate_explains(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("generate", "data", "--path", "run", *SHORT, "--scoring", "none", "--prefix-references", "0.3")
-    status, out, _ = run(*words, "--explain", "read.jsonl")
+def test_generate_reports_what_score_does(run: Run, folder: Path) -> None:
+    first = ["generate", "data", "--path", "run/second.safetensors", "--results-path", "other", "--quiet", *SHORT]
+    assert run(*first)[0] == 0
+    other = ["--paired", "other/hypotheses.txt", "--per-document", "--per-sentence", "--by", "position"]
+    options = ["generate", "data", "--path", "run", "--results-path", "all", "--quiet", *SHORT, *other]
+    status, out, _ = run(*options, "--lexical-consistency")
     assert status == 0
-    rows = [json.loads(line) for line in (folder / "read.jsonl").read_text(encoding="utf-8").splitlines()]
-    printed = {line.split("\t")[0]: line.split("\t")[2] for line in out.splitlines() if line.startswith("D-")}
-    source = [line for line in (folder / "test.en").read_text(encoding="utf-8").split("\n") if line]
-    assert [row["source"] for row in rows] == source
-    assert {f"D-{n}": row["translation"] for n, row in enumerate(rows) if "decoder" in row} == printed
-    assert 0 < len(printed) < len(rows)
-    assert all(len(row["decoder"][0]["rows"]) == len(row["pieces"]) + 1 for row in rows if "decoder" in row)
-    status, _, err = run(*words, "--explain", "read.jsonl")
-    assert status == 1
-    assert "read.jsonl" in err
-    assert run(*words, "--explain", "read.html", "--quiet")[0] == 0
-    with monkeypatch.context() as patched:
-        refused = "docnmt.apps.commands.generate.write_explained"
-        patched.setattr(refused, lambda *_: (_ for _ in ()).throw(UserError("no")))
-        assert run(*words, "--explain", "new.html", "--results-path", "kept")[0] == 1
-    assert (folder / "kept" / "scores.json").exists()
-    assert (folder / "read.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert run(*words, "--explain", "read.txt")[0] == 2
+    files = ["--ref", "test.de", "--sys", "all/hypotheses.txt", "--src", "test.en", *other]
+    assert run("score", *files)[1] == out
+    content = json.loads((folder / "all" / "scores.json").read_text(encoding="utf-8"))
+    scored = json.loads(run("score", *files, "--json")[1])
+    assert {name: content[name] for name in scored} == scored
+    assert {"paired", "of_documents", "of_sentences", "of_parts", "lexical_consistency"} <= scored.keys()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,18 +17,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
-from small_models import assert_same
+from small_models import assert_same, build
 
-from docnmt.apps.commands.models import in_half_precision, load_models, open_models
+from docnmt.apps.commands.generate import answers
+from docnmt.apps.commands.models import in_half_precision, load_models
 from docnmt.apps.options import ModelsConfig
-from docnmt.core.batch import collate_source, planned_units
+from docnmt.cli import score
+from docnmt.core.batch import collate_source, last_sentence_units, planned_units
+from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
 from docnmt.core.search.scheduler import Encoding, Job
-from docnmt.core.search.translate import SentenceResult, translate_corpus
+from docnmt.core.search.translate import SentenceResult, forced_scores, translate_corpus
 from docnmt.core.tokenizer import EOS
 from docnmt.modules.linear_layers import BFloat16Linear, EightBitLinear, multiplies_eight_bits, replace_linear
-from docnmt.options import contradictions
-from docnmt.runtime.system import UsageError
 
 DOCUMENTS = small_system.text(3, 4)
 #: Untrained models write as long as they may.
@@ -133,14 +135,6 @@ def test_an_ensemble_averages_probabilities() -> None:
     assert found.score == pytest.approx(float(expected.sum()), rel=1e-5, abs=1e-4)
 
 
-def test_progress_counts_every_source_token() -> None:
-    corpus, counts = small_system.corpus(DOCUMENTS), []
-    options = GenerationConfig(max_tokens=60)
-    for _ in translate_corpus([small_system.model()], small_system.task(), corpus, options, progress=counts.append):
-        pass
-    assert sum(counts) == len(corpus.source.tokens) + corpus.num_sentences
-
-
 @given(
     st.lists(st.integers(1, 30), max_size=30),
     st.lists(st.sets(st.integers(1, 29)), min_size=1, max_size=3),
@@ -202,26 +196,146 @@ def test_rounded_numbers_give_nearly_the_same_scores_in_any_batch(
         assert_same(translate(model, search=search, batch_size=1), found)
 
 
-def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = str(small_system.save(tmp_path / "m.safetensors", "transformer_tiny"))
-    monkeypatch.setattr("docnmt.apps.commands.models.pick_device", lambda name: torch.device(name))
-    with pytest.raises(UsageError, match="--int8"):
-        load_models(ModelsConfig(path, device="cuda", int8=True))
-    (found,) = contradictions(ModelsConfig(path, fp16=True, int8=True))
-    assert "--fp16" in found
-    assert "--int8" in found
-    monkeypatch.setattr("docnmt.apps.commands.models.multiplies_eight_bits", lambda: False)
-    with pytest.raises(UsageError, match="--int8"):
-        load_models(ModelsConfig(path, device="cpu", int8=True))
-    monkeypatch.setattr("docnmt.apps.commands.models.multiplies_bfloat16", lambda: False)
-    with pytest.raises(UsageError, match="--bf16"):
-        load_models(ModelsConfig(path, device="cpu", bf16=True))
+# `--prefix`: a translation begins with these words, in every architecture, and its score is that of what follows.
 
 
-def test_half_precision_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
-    path = small_system.save(tmp_path / "m.safetensors", "scaleformer_tiny")
-    with pytest.raises(UsageError, match="--fp16"):
-        load_models(ModelsConfig(str(path), device="cpu", fp16=True))
-    (model,) = open_models([path], torch.device("cpu")).models
-    with pytest.raises(UsageError, match=r"m\.safetensors"):
-        in_half_precision(path, model, torch.float16)
+DOCUMENTS_OF_PREFIXES = small_system.text(3, 4, seed=5)
+LINES = [line for document in DOCUMENTS_OF_PREFIXES for line in document]
+PREFIXES = [None if number % 3 == 2 else "the cat" if number % 3 else "a dog sees" for number in range(len(LINES))]
+ARCHITECTURES = [
+    "transformer", "concat_transformer", "doc_transformer", "hier_transformer", "cond_transformer",
+    "hier_cond_transformer", "scaleformer", "copy_transformer",
+]  # fmt: skip
+SEARCH = BeamSearchConfig(beam=3, nbest=3, max_len_a=0.0, max_len_b=5)
+
+
+def translated(
+    arch: str, prefixes: Any = PREFIXES, search: Any = SEARCH, generator: str = "beam_search", **options: Any
+) -> list[SentenceResult]:
+    window = {"source_context": 2, "target_window": 3} if arch == "concat_transformer" else {}
+    model = small_system.model(f"{arch}_tiny", **window)
+    corpus, generation = small_system.corpus(DOCUMENTS_OF_PREFIXES), GenerationConfig(generator=generator, **options)
+    return list(translate_corpus([model], small_system.task(), corpus, generation, search, prefixes=prefixes))
+
+
+def begins(text: str, prefix: str | None) -> bool:
+    """Whether a text begins with whole words."""
+    return prefix is None or (text.startswith(prefix) and not text[len(prefix) : len(prefix) + 1].isalnum())
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_translations_begin_with_these_words_in_every_architecture(arch: str) -> None:
+    results = translated(arch)
+    assert [result.number for result in results] == list(range(len(LINES)))
+    for result, prefix in zip(results, PREFIXES, strict=True):
+        for one in result.nbest:
+            assert begins(one.text, prefix), (one.text, prefix)
+            certain = len(small_system.tokenizer().encode([prefix])[0]) if prefix else 0
+            assert one.piece_scores[:certain] == (0.0,) * certain  # and what follows is the mean
+            assert all(score < 0 for score in one.piece_scores[certain:])
+            assert len(one.pieces) <= certain + 5
+
+
+@pytest.mark.parametrize(("generator", "search"), [
+    ("greedy", GreedyConfig(max_len_a=0.0, max_len_b=5)),
+    ("sampling", SamplingConfig(nbest=2, max_len_a=0.0, max_len_b=5)),
+])  # fmt: skip
+def test_every_generator_obeys(generator: str, search: Any) -> None:
+    for result, prefix in zip(
+        translated("cond_transformer", search=search, generator=generator), PREFIXES, strict=True
+    ):
+        assert all(begins(one.text, prefix) for one in result.nbest)
+
+
+# Forced scores are the scores that search gives, and do not depend on the batch.
+
+
+@pytest.mark.parametrize(("name", "settings"), [
+    ("concat_transformer", {"source_context": 2, "target_window": 3}),
+    ("concat_transformer", {"source_context": 3, "target_window": 2}),
+    ("cond_transformer", {}),
+])  # fmt: skip
+@pytest.mark.parametrize("length", range(2, 8))
+def test_what_is_asked_is_read_with_what_stands_before_it(name: str, settings: dict[str, int], length: int) -> None:
+    """However many sentences come before: the nearest one matters, and what a unit cannot hold does not."""
+    context, reach = small_system.text(1, 40, seed=2)[0][:length], settings.get("source_context", 2)
+    held = [*context[-reach:], "it."]
+    limit = sum(len(tokens) + 1 for tokens in small_system.tokenizer().encode(held))
+    model, task = build(name, **settings), small_system.task(max_doc_tokens=limit)
+
+    def score(place: int) -> float:
+        changed = ["old cat." if number == place else line for number, line in enumerate(context)]
+        return forced_scores([model], task, [ForcedExample(tuple(changed), "it.", (), "it.")])[0]
+
+    if name == "cond_transformer":  # the context is the same for a long variant as for a short one
+        read = partial(last_sentence_units, model.reading, limit=limit)
+        corpora = [
+            small_system.corpus([[*context, "it."]]),
+            replace(
+                small_system.corpus([[*context, "it."]]), target=small_system.corpus([[*context, "it. " * 9]]).source
+            ),
+        ]
+        assert len({int(read(corpus).first[0]) for corpus in corpora}) == 1
+    plain = score(-1)
+    assert score(length - 1) != pytest.approx(plain, abs=1e-6)
+    for place in range(length - reach):
+        assert score(place) == pytest.approx(plain, abs=1e-6)
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "cond_transformer_tiny"])
+def test_generative_questions_are_answered_as_docnmt_translate_does(
+    arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last sentence of each document's translation is what is searched."""
+    questions = [Question(ForcedExample(tuple(d[:-1]), d[-1], (), ""), "dog", {}) for d in DOCUMENTS]
+    models = ModelsConfig(str(small_system.save(tmp_path / "model.safetensors", arch)))
+    search = BeamSearchConfig(beam=2, max_len_a=0.5)
+    found = answers(questions, models, GenerationConfig(), search)
+    corpus = small_system.corpus(DOCUMENTS)
+    loaded = load_models(models)
+    results = list(translate_corpus(loaded.models, loaded.task, corpus, GenerationConfig(), search))
+    assert found == [results[end - 1].text for end in corpus.document_offsets[1:]]
+    rows = [f"{found[n].split()[0]}\t{'<SEP>'.join(d[:-1])}\t{d[-1]}\n" for n, d in enumerate(DOCUMENTS)]
+    (tmp_path / "questions.tsv").write_text("expected\tsrc_context\tsrc\n" + "".join(rows), encoding="utf-8")
+    arguments = ["--generative", f"{tmp_path}/questions.tsv", "--path", models.path, "--beam", "2"]
+    assert score.main([*arguments, "--max-len-a", "0.5"]) == 0
+    assert "all                        100.0%         -         3" in capsys.readouterr().out
+    (tmp_path / "questions.tsv").write_text("expected\tsrc\na\tb\nc\t\n", encoding="utf-8")
+    assert score.main(arguments) == 1
+    said = capsys.readouterr().err
+    assert "question 2 " in said
+
+
+def test_questions_with_given_contexts_are_answered_as_docnmt_translate_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only some sentences of a context may have translations; empty sentences are left out with theirs."""
+    options = {"target_context": "conditional"}
+    models = ModelsConfig(str(small_system.save(tmp_path / "model.safetensors", "cond_transformer_tiny", **options)))
+    search, said = BeamSearchConfig(beam=2, max_len_a=0.5), small_system.text(3, 9, seed=8)
+    known = [[said[n][k] if k % 2 == 0 else "" for k in range(len(d) - 1)] for n, d in enumerate(DOCUMENTS)]
+    questions = [
+        Question(ForcedExample(("", *d[:-1]), d[-1], ("left out", *known[n]), ""), "dog", {})
+        for n, d in enumerate(DOCUMENTS)
+    ]
+    found = answers(questions, models, GenerationConfig(), search, given=True)
+    loaded, corpus = load_models(models), small_system.corpus(DOCUMENTS)
+    given = [translation or None for lines in known for translation in [*lines, ""]]
+    results = translate_corpus(loaded.models, loaded.task, corpus, GenerationConfig(), search, given=given)
+    lasts = {int(end) - 1 for end in corpus.document_offsets[1:]}
+    assert found == [result.text for result in results if result.number in lasts]
+    assert found != answers(questions, models, GenerationConfig(), search)
+
+    rows = [f"dog\t{'<SEP>'.join(d[:-1])}\t{d[-1]}\t{'<SEP>'.join(known[n])}\n" for n, d in enumerate(DOCUMENTS)]
+    path = tmp_path / "questions.tsv"
+    path.write_text("expected\tsrc_context\tsrc\ttgt_context\n" + "".join(rows), encoding="utf-8")
+    arguments = ["--generative", str(path), "--path", models.path, "--beam", "2", "--max-len-a", "0.5"]
+    assert score.main([*arguments, "--given-context"]) == 0
+    assert "        3\n" in capsys.readouterr().out
+    sentence_model = small_system.save(tmp_path / "alone.safetensors", "transformer_tiny")
+    capsys.readouterr()
+    assert score.main([*arguments[:2], "--path", str(sentence_model), "--max-len-a", "0.5", "--given-context"]) == 0
+    assert "note: --given-context: " in capsys.readouterr().err
+    path.write_text("expected\tsrc_context\tsrc\na\tb\tc\n", encoding="utf-8")
+    assert score.main([*arguments, "--given-context"]) == 1
+    assert "--given-context" in (capsys.readouterr().err)

@@ -43,7 +43,6 @@ JOINED: list[tuple[str, dict[str, Any]]] = [
     ("han", {}),
 ]
 CASES = [*APART, *OWN_TEXT[2:5], *JOINED]
-SLIDING = ("concat_transformer", {"source_context": 2, "target_window": 3, "window_stride": 1})
 SEARCH = BeamSearchConfig(beam=3, nbest=2, lenpen=0.7, max_len_a=0.3, max_len_b=3)
 GREEDY = GreedyConfig(max_len_a=0.3, max_len_b=3)
 SAMPLING = SamplingConfig(nbest=2, max_len_a=0.3, max_len_b=3)
@@ -122,29 +121,6 @@ def test_what_is_given_matters_to_those_alone_that_read_it(name: str, options: d
         assert_rest(first, translate(model), given)
     else:
         assert scores[0] != pytest.approx(scores[1], abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "search"),
-    [
-        (*APART[0], SAMPLING), (*APART[2], SEARCH), (*OWN_TEXT[4], SEARCH), (*OWN_TEXT[4], SAMPLING),
-        (*JOINED[0], SAMPLING), (*JOINED[2], SEARCH), (*SLIDING, SEARCH), (*SLIDING, GREEDY),
-    ],
-)  # fmt: skip
-def test_batches_change_nothing(name: str, options: dict[str, Any], search: Any) -> None:
-    model, given = build(name, **options), foreign(5)
-    many = translate(model, given, search, max_tokens=10_000)
-    assert [result.number for result in many] == [n for n, text in enumerate(given) if text is None]
-    assert_same(many, translate(model, given, search, max_tokens=90, batch_size=3))
-
-
-def test_ensembles_read_what_is_given() -> None:
-    given = foreign(6)
-    joined = [build("doc_transformer"), build("doc_transformer", position="sinusoidal")]
-    apart = [build("transformer"), build("hier_cond_transformer", target_context="conditional")]
-    for models in (joined, apart):
-        assert_same(translate([models[1], models[1]], given), translate(models[1], given))
-        assert_same(translate(models, given), translate(models, given, max_tokens=40, batch_size=2))
 
 
 @pytest.mark.parametrize("window", [0, 1, 2])
@@ -229,29 +205,6 @@ def test_generate_prints_and_scores_what_is_not_given(run: Run, folder: Path) ->
     assert "test.de: " in err.splitlines()[-1]
 
 
-def test_documents_given_whole_are_named_and_not_printed(run: Run, folder: Path) -> None:
-    command = ["generate", "data", "--path", "run", "--prefix-references"]
-    status, out, err = run(*command, "1", "--results-path", "nothing")
-    assert (status, out) == (0, "")
-    assert "note:" in err
-    assert not (folder / "nothing" / "hypotheses.txt").read_text(encoding="utf-8").strip()
-    status, _, err = run(*command, "1", "--per-document")
-    assert status == 2
-    assert "--prefix-references" in err
-    status, _, err = run(*command, "1.5")
-    assert status == 2
-    assert "--prefix-references: " in err
-
-
-def test_a_split_without_references_has_none_to_give(run: Run, folder: Path) -> None:
-    (folder / "alone.en").write_text("a dog.\nthe cat.\n", encoding="utf-8")
-    sides = ["--source-lang", "en", "--target-lang", "de", "--srcdict", "data"]
-    assert run("preprocess", *sides, "--testpref", "alone", "--destdir", "source-only")[0] == 0
-    status, out, err = run("generate", "source-only", "--path", "run", "--prefix-references", "0.5")
-    assert (status, out) == (2, "")
-    assert "--prefix-references" in err
-
-
 TEXT = "A dog.  The cat sees it!\n\n \nOld river. Then he\nThe tree\nin. it. he\n"
 
 
@@ -301,20 +254,6 @@ def test_translate_gives_what_generate_gives(run: Run, folder: Path, reader: str
     assert status == 0
     assert out.split("\n")[:-1] == [text or next(rest) for text in given]
     assert out != run(*command, stdin=stdin)[1]
-
-
-def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(run: Run, folder: Path, reader: str) -> None:
-    long = "the dog sees the cat, " * 100
-    (folder / "one.de").write_text("A DOG.\n\n", encoding="utf-8")
-    command = ["translate", "--path", reader, "--input-format", "corpus", *SHORT, "--max-len-a", "0"]
-    status, out, err = run(*command, "--given", "one.de", stdin=f"a dog.\n{long}\n".encode())
-    assert status == 0
-    assert "is cut" in err or "pieces" in err
-    assert out.splitlines()[0] == "A DOG."
-    assert len(out.splitlines()) == 2
-    (folder / "one.de").write_text("\nA LONG ONE.\n", encoding="utf-8")
-    status, out, err = run(*command, "--given", "one.de", stdin=f"a dog.\n{long}\n".encode())
-    assert (status, out.splitlines()[1]) == (0, "A LONG ONE.")
 
 
 MARKED = "<d>\na dog.\n<d>\nthe cat.\n"

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import plugins  # noqa: F401  registers them
 import pytest
 import small_system
-from small_models import DOCUMENTS, batch, build, collated, corpus, translate
+import torch
+from across_batches import NEAR
+from small_models import DOCUMENTS, assert_same, batch, build, collated, corpus, translate
+from small_models import translate as translated
 
-from docnmt.core.batch import planned_units, structure_positions
+from docnmt.core.batch import collate, planned_units, structure_positions
+from docnmt.core.corpus import TokenArray
+from docnmt.core.scoring.discourse import ForcedExample
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
+from docnmt.core.search.generators import Hypothesis
+from docnmt.core.search.scheduler import Job, Scheduler
+from docnmt.core.search.translate import (
+    SentenceResult,
+    Translation,
+    forced_scores,
+    given_tokens,
+    token_log_probs,
+    translate_corpus,
+    translation,
+)
 from docnmt.core.tokenizer import BOS, BRK, EOS
-from docnmt.core.units import window_units
-from docnmt.options import from_dict
-from docnmt.registry import MODELS
-from docnmt.runtime.system import UsageError, UserError
+from docnmt.core.units import Units, context_units, document_units, window_units
 
 
 def test_what_a_joined_document_looks_like() -> None:
@@ -104,11 +120,211 @@ def test_a_sliding_window_gives_its_last_sentence(batch_size: int) -> None:
     assert [r.number for r in translate(model, DOCUMENTS)] == list(range(sum(map(len, DOCUMENTS))))
 
 
-def test_models_that_write_different_units_are_refused() -> None:
-    with pytest.raises(UserError):
-        translate([build("doc_transformer"), build("transformer")])
+# `--context-window N`: at most N sentences before and after are read, in search and in contrastive scoring alike.
 
 
-def test_a_scaleformer_has_linear_attention() -> None:
-    with pytest.raises(UsageError, match="--attention"):
-        from_dict(MODELS.config("scaleformer"), {"attention": "softmax"}, where="model")
+DOCUMENTS_OF_CONTEXT = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
+ARCHITECTURES = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]
+SEARCH = BeamSearchConfig(beam=2, lenpen=0.0, max_len_a=0.5, max_len_b=4)
+
+
+def translate_of_context(
+    models: Any, window: int | None, documents: list[list[str]] = DOCUMENTS_OF_CONTEXT, **options: Any
+) -> Any:
+    return translated(models, documents, SEARCH, window=window, **options)
+
+
+THREES = {"source_context": 2, "target_window": 3}
+
+
+def test_windows_stay_in_their_documents() -> None:
+    units = context_units(document_units(np.array([0, 4, 4, 5])), 1)
+    found = [getattr(units, name).tolist() for name in ("source_first", "first", "last", "source_last", "document")]
+    assert found == [[0, 0, 1, 2, 4], [0, 1, 2, 3, 4], [1, 2, 3, 4, 5], [2, 3, 4, 4, 5], [0, 0, 0, 0, 2]]
+
+
+@pytest.mark.parametrize(("name", "window"), [*zip(ARCHITECTURES, (0, 1, 2), strict=True), (ARCHITECTURES[2], 0)])
+def test_a_sentence_is_what_its_window_alone_gives(name: str, window: int) -> None:
+    """Search against one training pass over a batch that holds just the window, cut out by hand."""
+    model, corpus = build(name), small_system.corpus(DOCUMENTS_OF_CONTEXT)
+    offsets = corpus.document_offsets
+    for result in translate_of_context(model, window):
+        number = result.number
+        document = int(np.searchsorted(offsets, number, side="right")) - 1
+        first, last = max(number - window, offsets[document]), min(number + window + 1, offsets[document + 1])
+        pieces = small_system.tokenizer().vocabulary()
+        tokens = [[pieces.index(p) for p in result.nbest[0].pieces] if n == number else [5] for n in range(offsets[-1])]
+        whole = replace(corpus, target=TokenArray.from_lists(tokens, 45))
+        unit = Units.of(np.array([first]), np.array([last]), np.array([document]))
+        data = collate(whole, unit, np.array([0]), model.reading)
+        with torch.no_grad():
+            log_probs = model.output(model(data)).log_softmax(-1)
+        begin, end = data.target.layout.sentence_offsets[number - first : number - first + 2].tolist()
+        score = log_probs[range(begin, end), data.labels[begin:end]].sum()
+        assert result.nbest[0].score == pytest.approx(float(score), rel=1e-5, abs=1e-4)
+
+
+def test_what_lies_outside_changes_nothing_and_what_lies_inside_does() -> None:
+    model, sentences = build("cond_transformer", top_t=3), ["the old dog.", "a cat.", "he walks.", "the river.", "it."]
+
+    def changed(place: int, window: int) -> list[bool]:
+        other = [line if n != place else "under a new tree." for n, line in enumerate(sentences)]
+        before, after = translate_of_context(model, window, [sentences]), translate_of_context(model, window, [other])
+        return [abs(a.nbest[0].score - b.nbest[0].score) > 1e-5 for a, b in zip(before, after, strict=True)]
+
+    assert changed(2, 0) == [False, False, True, False, False]
+    assert changed(2, 1) == [False, True, True, True, False]
+    assert changed(0, 2) == [True, True, True, False, False]
+
+
+def assert_alone(model: Any, window: int, parts: list[list[str]], kept: slice) -> None:
+    """What a window of a document gives, cut out by hand, is what `window` gives; `kept` of each part's sentences."""
+    alone = [result for part in parts for result in translate_of_context(model, None, [part])[kept]]
+    assert_same(translate_of_context(model, window), alone)
+
+
+@pytest.mark.parametrize("window", [0, 2, 5])
+def test_windows_that_write_one_sentence_read_so_many_before_it(window: int) -> None:
+    """Trained with 3 before it, read with fewer and with more: as a model whose windows are of that size."""
+    model = build("concat_transformer", source_context=3)
+    parts = [document[max(0, n - window) : n + 1] for document in DOCUMENTS_OF_CONTEXT for n in range(len(document))]
+    other = build("concat_transformer", source_context=window)
+    other.load_state_dict(model.state_dict())
+    assert_alone(other, window, parts, slice(-1, None))
+    assert_same(translate_of_context(model, window), translate_of_context(other, None))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "window"),
+    [("doc_transformer", {}, 1), ("doc_transformer", {}, 3), ("concat_transformer", THREES, 0),
+     ("concat_transformer", THREES, 6)],
+)  # fmt: skip
+def test_texts_of_several_sentences_hold_so_many_and_one_more(name: str, settings: dict[str, Any], window: int) -> None:
+    model = build(name, position="sinusoidal", **settings)
+    size = window + 1
+    parts = [document[n : n + size] for document in DOCUMENTS_OF_CONTEXT for n in range(0, len(document), size)]
+    other = build("concat_transformer", position="sinusoidal", source_context=window, target_window=size)
+    other.load_state_dict(model.state_dict())
+    assert_alone(other, window, parts, slice(None))
+    assert_same(translate_of_context(model, window), translate_of_context(other, None))
+
+
+CONTEXT = (("a dog.", "the tree.", "he sleeps."), ("the cat.", "a house.", "they find."))
+
+
+@pytest.mark.parametrize("name", [*ARCHITECTURES, "doc_transformer", "concat_transformer"])
+def test_contrastive_scores_read_the_last_sentences_only(name: str) -> None:
+    """With positions that begin anew in every sentence, the windowed example is the shortened example."""
+    settings = {"source_context": 3, "target_window": 3} if name == "concat_transformer" else {}
+    model, task = build(name, position="none", **settings), small_system.task()
+    example = ForcedExample(CONTEXT[0], "the old river.", CONTEXT[1], "a new river.")
+    for window in range(5):
+        short = replace(
+            example, source_context=CONTEXT[0][max(0, 3 - window) :], target_context=CONTEXT[1][max(0, 3 - window) :]
+        )
+        found = forced_scores([model], task, [example], context_window=window)
+        assert found == pytest.approx(forced_scores([model], task, [short]), rel=1e-5, abs=1e-4)
+
+
+# With a context window every sentence is a unit of its own: how many are encoded together changes nothing of what a
+
+
+DOCUMENTS_OF_WINDOWS = [small_system.text(1, 9, seed=seed)[0] for seed in (3, 8, 13)]
+LINES = [line for document in DOCUMENTS_OF_WINDOWS for line in document]
+#: For about half of the sentences: single ones, runs of them, beginnings and ends of documents.
+DRAW = random.Random(0)
+GIVEN = [" ".join(DRAW.choices(small_system.WORDS, k=5)) if DRAW.random() < 0.55 else None for _ in LINES]
+GREEDY = GreedyConfig(max_len_a=0.2, max_len_b=3)
+OWN = ("cond_transformer_tiny", {"target_context": "conditional"})
+COPY: tuple[str, dict[str, Any]] = ("copy_transformer_tiny", {})
+SYSTEMS = {"own text": [OWN], "given text": [COPY], "both": [OWN, COPY]}
+
+
+def models(system: str) -> list[Any]:
+    found = [small_system.model(arch, seed, **options) for seed, (arch, options) in enumerate(SYSTEMS[system])]
+    with torch.no_grad():
+        for model in found:
+            if model.reading.given_text:  # open, as it is not at first
+                model.pointer.gate.bias.fill_(1.0)
+    return found
+
+
+def translate_of_windows(system: str, window: int | None, max_tokens: int = 8000) -> list[SentenceResult]:
+    options, corpus = (
+        GenerationConfig(generator="greedy", max_tokens=max_tokens),
+        small_system.corpus(DOCUMENTS_OF_WINDOWS),
+    )
+    return list(
+        translate_corpus(
+            models(system), small_system.task(), corpus, options, GREEDY, given=GIVEN, context_window=window
+        )
+    )
+
+
+def best(results: list[SentenceResult]) -> dict[int, tuple[str, float]]:
+    return {result.number: (result.nbest[0].text, result.nbest[0].score) for result in results}
+
+
+def assert_same_of_windows(found: dict[int, tuple[str, float]], want: dict[int, tuple[str, float]]) -> None:
+    assert {n: text for n, (text, _) in found.items()} == {n: text for n, (text, _) in want.items()}
+    assert [found[n][1] for n in want] == pytest.approx([score for _, score in want.values()], rel=1e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize(("system", "window"), [("own text", 1), ("given text", 2), ("both", 1), ("both", 50)])
+def test_what_is_encoded_together_changes_nothing(system: str, window: int) -> None:
+    want = best(translate_of_windows(system, window))
+    assert list(want) == [n for n, text in enumerate(GIVEN) if text is None]
+    for max_tokens in (1, 30):
+        assert_same_of_windows(best(translate_of_windows(system, window, max_tokens)), want)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_given_is_read(system: str) -> None:
+    one, other = best(translate_of_windows(system, 1, 30)), best(translate_of_windows(system, None))
+    assert one != other
+
+
+@pytest.mark.parametrize(("system", "max_tokens"), [("own text", 1), ("given text", 30), ("both", 1)])
+def test_a_shared_search_waits_for_what_is_read(system: str, max_tokens: int) -> None:
+    options, corpus = (
+        GenerationConfig(generator="greedy", max_tokens=max_tokens),
+        small_system.corpus(DOCUMENTS_OF_WINDOWS),
+    )
+    task, network = small_system.task(), models(system)
+    tokens = given_tokens(GIVEN, corpus.num_sentences, task.target_tokenizer)
+    found: dict[int, Translation] = {}
+
+    def deliver(number: int, hypotheses: list[Hypothesis]) -> None:
+        found[number] = translation(hypotheses[0], task.target_tokenizer)
+
+    shared = Scheduler(network, options, GREEDY)
+    shared.submit(Job(network, task, corpus, options, GREEDY, given=tokens, window=1, deliver=deliver))
+    with torch.inference_mode():
+        while shared.jobs:
+            shared.step()
+    assert not shared._encodings
+    assert_same_of_windows(
+        {n: (each.text, each.score) for n, each in found.items()}, best(translate_of_windows(system, 1))
+    )
+
+
+@pytest.mark.across_batches
+def test_scores_within_a_window_read_the_other_translations() -> None:
+    (network,) = models("given text")
+
+    def scored(window: int | None, targets: list[list[str]]) -> list[float]:
+        corpus = replace(small_system.corpus(DOCUMENTS_OF_WINDOWS), target=small_system.corpus(targets).source)
+        found = token_log_probs([network], small_system.task(), corpus, max_tokens=100, context_window=window)
+        return [float(each.sum()) for each in found]
+
+    targets = [[" ".join(reversed(line.split())) for line in document] for document in DOCUMENTS_OF_WINDOWS]
+    assert scored(50, targets) == pytest.approx(scored(None, targets), rel=1e-5, abs=1e-4)
+    near, far = scored(1, targets), scored(0, targets)
+    changed = [[f"river {targets[0][0]}", *targets[0][1:]], *targets[1:]]
+    differs = [
+        n for n, (one, other) in enumerate(zip(scored(1, changed), near, strict=True)) if abs(one - other) > NEAR
+    ]
+    assert differs == [0, 1]
+    assert [
+        n for n, (one, other) in enumerate(zip(scored(0, changed), far, strict=True)) if abs(one - other) > NEAR
+    ] == [0]

@@ -15,20 +15,15 @@ import torch
 from small_models import build
 from torch import Tensor, nn
 from torch.nn import functional as F
-from trainings import SMALL
 
-from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, DroppedContexts, HiddenWords, TranslationBatch, collate_source, planned_units
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, in_form
-from docnmt.core.subword_sampling import resegmented, uniform
 from docnmt.core.tokenizer import BRK, EOS, MASK, Preparation, Tokenizer
-from docnmt.core.training.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.translation_task import DocumentTranslation, TranslationDataset
 from docnmt.modules.positions import WordDropout
-from docnmt.options import contradictions
 
 DOCUMENTS = small_system.text(30, 6)
 
@@ -48,20 +43,6 @@ def source_rows(batch: TranslationBatch) -> list[list[int]]:
     """The source tokens of each unit."""
     ends = batch.source.layout.documents.host
     return [batch.source.tokens[a:b].tolist() for a, b in itertools.pairwise(ends)]
-
-
-def test_draws_are_uniform_and_follow_every_number() -> None:
-    units, places = (grid.ravel() for grid in np.meshgrid(np.arange(300), np.arange(300)))
-    draws = uniform([1, 2], units, places)
-    assert draws.min() >= 0
-    assert draws.max() < 1
-    counts = np.histogram(draws, bins=10, range=(0, 1))[0]
-    assert abs(counts / len(draws) - 0.1).max() < 0.005
-    assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.01
-    assert len(np.unique(draws)) == len(draws)
-    again = uniform([1, 2], units[::-1], places[::-1])
-    assert (again[::-1] == draws).all()
-    assert (uniform([1, 3], units, places) != draws).all()
 
 
 @pytest.mark.parametrize("name", ["doc_transformer", "concat_transformer"])
@@ -125,20 +106,6 @@ def test_tags_and_symbols_are_never_hidden(name: str, breaks: bool) -> None:
     assert (after[~kept] == MASK).float().mean() > 0.98
 
 
-def test_own_and_context_words_of_a_window_are_told_apart() -> None:
-    model = build("concat_transformer", source_context=3, target_window=2)
-    plain, own, context = dataset(model, 0.0), dataset(model, 1.0), dataset(model, 0.0, 1.0)
-    for unit in range(len(plain.units)):
-        chosen = np.array([unit])
-        read = plain.units.first[unit] - plain.units.source_first[unit]
-        rows = [source_rows(each.batch(chosen))[0] for each in (plain, own, context)]
-        sentence = np.cumsum([0, *(token in (BRK, EOS) for token in rows[0])][:-1])
-        for token, masked_own, masked_context, number in zip(*rows, sentence, strict=True):
-            word = token not in (BRK, EOS)
-            assert masked_own == (MASK if word and number >= read else token)
-            assert masked_context == (MASK if word and number < read else token)
-
-
 def test_training_masks_and_validation_does_not(data: Path) -> None:
     task = DocumentTranslation.load(DocumentTranslationConfig(source_mask=0.5), data)
     model = small_system.model("hier_transformer_tiny", of=task)
@@ -148,29 +115,6 @@ def test_training_masks_and_validation_does_not(data: Path) -> None:
 
     assert masked("train", seed=1, epoch=1, training=True)
     assert not masked("valid")
-
-
-def test_drawn_subwords_are_of_the_same_text() -> None:
-    tokenizer = small_system.tokenizer()
-    drawn = [resegmented(corpus(), (tokenizer, tokenizer), 0.2, seeds) for seeds in ((1, 1), (1, 1), (1, 2))]
-    tokens = [[side.tokens.tolist() for side in (each.source, each.target) if side is not None] for each in drawn]
-    assert tokens[0] == tokens[1]
-    assert tokens[0] != tokens[2]
-    assert tokens[0][0] != tokens[0][1]  # both sides are the same text here, drawn each by itself
-    for each in drawn:
-        for side in (each.source, each.target):
-            assert side is not None
-            assert [tokenizer.decode(row.tolist()) for row in side] == [line for d in DOCUMENTS for line in d]
-
-
-def test_hidden_words_are_zero_for_context_only_in_training() -> None:
-    words = torch.randn(4000, 3)
-    dropout = WordDropout(0.25)
-    dropped = dropout(words)
-    hidden = (dropped == 0).all(1)
-    assert 0.2 < float(hidden.float().mean()) < 0.3
-    assert torch.equal(dropped[~hidden], words[~hidden])
-    assert torch.equal(dropout.eval()(words), words)
 
 
 @pytest.mark.parametrize("settings", [{}, {"summary_input": "embeddings"}, {"context_placement": "heads"}])
@@ -254,26 +198,3 @@ def test_r_drop_is_its_equation(bias: bool) -> None:
         strict=True,
     ):
         torch.testing.assert_close(fast, plain)
-
-
-def test_r_drop_judges_by_the_plain_loss() -> None:
-    model, labels = Noisy(bias=True).eval(), torch.randint(13, (2100,))
-    batch = SimpleNamespace(labels=labels, num_tokens=2100)
-    first, _, logs = LabelSmoothedCrossEntropy(label_smoothing=0.1, r_drop=3.0)(model, batch)
-    assert torch.equal(first, LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, batch)[0])
-    assert "divergence" not in logs
-    assert contradictions(LabelSmoothedCrossEntropyConfig(r_drop=-1.0))
-
-
-def test_text_that_was_cut_off_has_no_other_subwords(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from docnmt.cli.preprocess import main as preprocess
-
-    files = ["--trainpref", str(data.parent / "train"), "--validpref", str(data.parent / "valid")]
-    policy = ["--long-policy", "truncate", "--max-sentence-tokens", "20", "--vocab-size", "60"]
-    cut = tmp_path / "cut"
-    assert preprocess(["--source-lang", "en", "--target-lang", "de", *files, *policy, "--destdir", str(cut)]) == 0
-    command = [str(cut), *SMALL.split(), "--save-dir", str(tmp_path / "run"), "--arch", "transformer"]
-    assert train([*command, "--subword-sampling", "0.2"]) == 1
-    assert "--long-policy" in capsys.readouterr().err

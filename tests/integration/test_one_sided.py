@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import queue
+import threading
+from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
@@ -15,17 +21,21 @@ from parallel_text import ParallelText
 from small_models import build
 from trainings import SMALL
 
+from docnmt.apps.commands import translate as stream
+from docnmt.apps.commands.translate import Arriving, Gathered
+from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.cli import generate, score
 from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, TranslationBatch, learned_units, planned_units
-from docnmt.core.corpus import ParallelCorpus, TextArray, read_meta
+from docnmt.core.corpus import ParallelCorpus, TextArray
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.metrics import evaluate
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate import TranslationMemory, first_of_documents, translate_corpus
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import BOS, BRK
 from docnmt.core.training.criterions import CrossEntropy
-from docnmt.core.translation_task import TranslationDataset, corpus_bleu, in_foreign_documents
+from docnmt.core.translation_task import TranslationDataset
+from docnmt.runtime.system import UserError
 
 Capture = pytest.CaptureFixture[str]
 DOCUMENTS = small_system.text(7, 5, seed=3)
@@ -107,42 +117,21 @@ def test_the_loss_is_that_of_the_other_sentences_whatever_the_translation_would_
     torch.testing.assert_close(losses(model, corpus()), losses(model, full, labels))
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_their_source_is_context(name: str, options: dict[str, Any]) -> None:
-    model = build(name, **options)
-    changed = corpus(source={ALONE[0]: "he walks under the new tree then."})
-    same = torch.equal(losses(model, corpus()), losses(model, changed))
-    assert same == (name == "transformer")
-
-
 @pytest.mark.parametrize(("name", "options"), [CASES[0], *CASES[-5:]])
-def test_all_are_translated_and_the_others_scored(name: str, options: dict[str, Any]) -> None:
-    model, data = build(name, **options), corpus()
+def test_all_are_translated_and_the_others_scored(
+    name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, data, task = build(name, **options), corpus(), small_system.task()
     settings = GenerationConfig(max_tokens=8000), BeamSearchConfig(beam=1)
     texts = [result.text for result in translate_corpus([model], small_system.task(), data, *settings)]
     assert len(texts) == SENTENCES
     kept = [n for n in range(SENTENCES) if n not in ALONE]
     offsets = np.searchsorted(kept, data.document_offsets)
     reference = [[data.references[0][n] for n in kept]]
-    config = DocumentTranslationConfig(eval_bleu_beam=1)
-    found = corpus_bleu(model, small_system.task(), data, config)
+    monkeypatch.setattr(task, "config", DocumentTranslationConfig(eval_bleu_beam=1))
+    monkeypatch.setattr(task, "corpus", lambda split: data)
+    found = task.evaluate(model, "test", {"max_tokens": 8000})["bleu"]
     assert found == pytest.approx(evaluate([texts[n] for n in kept], reference, offsets).scores["s-BLEU"])
-
-
-def test_nothing_is_given_for_them() -> None:
-    """Neither their empty references, nor by a memory; in foreign documents they stay without a translation."""
-    data = corpus()
-    given = first_of_documents(data.references[0], data.document_offsets.tolist(), 1.0)
-    assert [n for n, text in enumerate(given) if text is None] == ALONE
-    memory = TranslationMemory(data, count=SENTENCES)
-    found = {n for each in range(SENTENCES) for n in memory.similar(data.source[each])}
-    assert found
-    assert not found & set(ALONE)
-    foreign = in_foreign_documents(data)
-    assert foreign.target is not None
-    numbers = np.arange(SENTENCES)
-    assert (foreign.has_partner(numbers) == (foreign.target.lengths() > 0)).all()
-    assert foreign.has_partner(numbers).tolist() != data.has_partner(numbers).tolist()
 
 
 @pytest.fixture
@@ -157,38 +146,6 @@ def text(tmp_path: Path) -> ParallelText:
                 if all(pair)]  # fmt: skip
         text.set_line(f"{split}.en", both[4], "")
     return text
-
-
-def test_a_folder_counts_them(text: ParallelText, capsys: Capture) -> None:
-    assert text.preprocess() == 1
-    capsys.readouterr()
-    assert text.preprocess("--one-sided", "read") == 0
-    report = capsys.readouterr().err
-    counts = read_meta(text.data)["splits"]["train"]
-    corpus = text.corpus("train")
-    alone = int((~corpus.has_partner(np.arange(corpus.num_sentences))).sum())
-    assert counts["without_partner"] == alone > 0
-    assert f"train: {counts['documents']:,} documents" in report
-    assert f"{alone:,} " in report
-    assert text.preprocess("--one-sided", "skip", "--overwrite") == 0
-    left = text.corpus("train")
-    assert left.num_sentences == corpus.num_sentences - alone
-    assert read_meta(text.data)["splits"]["train"]["without_partner"] == 0
-    lines = text.lines("train.de")
-    text.path("train.de").write_text("\n" * len(lines))
-    assert text.preprocess("--one-sided", "read", "--overwrite") == 1
-    assert "train.en" in capsys.readouterr().err
-
-
-def test_long_sentences_without_a_partner_are_split_like_others(text: ParallelText) -> None:
-    first = next(n for n, line in enumerate(text.lines("train.de"), 1) if not line and text.lines("train.en")[n - 1])
-    text.set_line("train.en", first, "garden " * 90)
-    options = ["--one-sided", "read", "--long-policy", "split", "--max-sentence-tokens", "40", "--vocab-size", "60"]
-    assert text.preprocess(*options) == 0
-    corpus = text.corpus("train")
-    pieces = [n for n, line in enumerate(corpus.source_text) if set(line.split()) == {"garden"} and " " in line]
-    assert len(pieces) > 1
-    assert not corpus.has_partner(np.array(pieces)).any()
 
 
 def test_generate_and_score_leave_them_out(text: ParallelText, tmp_path: Path, capsys: Capture) -> None:
@@ -220,3 +177,147 @@ def test_generate_and_score_leave_them_out(text: ParallelText, tmp_path: Path, c
     again = json.loads(capsys.readouterr().out)
     for name in ("s-BLEU", "d-BLEU", "chrF", "unscored"):
         assert again[name] == pytest.approx(scores[name])
+
+
+# docnmt-translate answers while its input is open: each document when it is closed, and the same as all at once.
+
+
+SEARCH = BeamSearchConfig(beam=2, max_len_a=1, max_len_b=2)
+#: Longer than any answer takes; only a hang ends by it.
+HANGS = 120
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_system.save(tmp_path_factory.mktemp("model") / "m.safetensors", "hier_cond_transformer_tiny")
+
+
+def translate(
+    model: Path, source: BinaryIO, out: io.TextIOBase, form: str = "corpus", search: SearchConfig = SEARCH,
+    generator: str = "beam_search",
+) -> str:  # fmt: skip
+    """What is said on stderr."""
+    with redirect_stderr(io.StringIO()) as said:
+        stream.translate_stream(
+            source, out, TranslateConfig(input_format=form), ModelsConfig(path=str(model), device="cpu"),  # type: ignore[arg-type]
+            MemoryConfig(), GenerationConfig(generator=generator), search,
+        )  # fmt: skip
+    return said.getvalue()
+
+
+def at_once(model: Path, text: str, **options: object) -> str:
+    out = io.StringIO()
+    translate(model, io.BytesIO(text.encode()), out, **options)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+class Answers(io.StringIO):
+    """Output of which another thread takes the lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: queue.Queue[str] = queue.Queue()
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            self.lines.put(text)
+        return super().write(text)
+
+
+TEXTS = {
+    "corpus": ["the dog.\na cat sees.\n\n", "the house.\n\n", "he walks.\n"],
+    "lines": ["the dog. A cat sees.\n", "the house.\n", "he walks.\n"],
+    "jsonl": ['{"src": ["the dog.", "A cat sees."]}\n', '{"src": ["the house."]}\n', '{"src": ["he walks."]}\n'],
+    "tsv": ["doc\tsrc\n1\tthe dog.\n1\tA cat sees.\n\n", "2\tthe house.\n\n", "3\the walks.\n"],
+}
+
+
+def filled(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line]
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_a_document_is_answered_while_the_input_is_open(model: Path, form: str) -> None:
+    """Each is sent when the one before it was answered; the answers are those of all at once."""
+    parts = TEXTS[form]
+    written = [filled(at_once(model, "".join(parts[: n + 1]), form=form)) for n in range(len(parts))]
+    ends = [len(each) for each in written[:2]]
+    lines = written[-1]
+    source, target = os.pipe()
+    out, failed = Answers(), []
+
+    def work() -> None:
+        try:
+            with open(source, "rb") as reader:
+                translate(model, reader, out, form)
+        except BaseException as error:
+            failed.append(error)
+            out.lines.put(repr(error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    with open(target, "wb", buffering=0) as writer:
+        for part, begin, end in zip(parts, [0, *ends], [*ends, 0], strict=True):
+            writer.write(part.encode())
+            for line in lines[begin:end]:
+                assert out.lines.get(timeout=HANGS) == line
+    thread.join(timeout=HANGS)
+    assert not failed
+    assert out.getvalue() == at_once(model, "".join(parts), form=form)
+
+
+class Slow(io.BytesIO):
+    """A stream of which nothing more has come after each block, as `Arriving` finds out without a system's stream."""
+
+    def __init__(self, blocks: Sequence[str]) -> None:
+        super().__init__()
+        self._blocks = iter(blocks)
+
+    def read1(self, size: int | None = -1) -> bytes:
+        return next(self._blocks, "").encode()
+
+
+@pytest.mark.parametrize("search", [SEARCH, SamplingConfig(seed=3, max_len_a=1, max_len_b=2)], ids=["beam", "samples"])
+def test_parts_give_what_the_whole_gives(model: Path, search: SearchConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte by byte or at once, beams and samples: nothing depends on what came together."""
+    generator = "sampling" if isinstance(search, SamplingConfig) else "beam_search"
+    documents = small_system.text(6, 3, seed=4)
+    text = "\n\n".join("\n".join(document) for document in documents) + "\n"
+    whole = at_once(model, text, search=search, generator=generator)
+    monkeypatch.setattr(Arriving, "_waits", lambda self: True)
+    out = io.StringIO()
+    translate(model, Slow([text[n : n + 9] for n in range(0, len(text), 9)]), out, search=search, generator=generator)
+    assert out.getvalue() == whole
+    assert len(whole.splitlines()) == len(text.splitlines())
+
+
+def test_an_endless_input_takes_constant_memory() -> None:
+    """Of a thousand documents never more are kept than are translated together."""
+    kept: list[int] = []
+    gathered = Gathered(lambda text: kept.append(text.size), most=500)
+
+    class Endless(io.BytesIO):
+        left = 1000
+
+        def read1(self, size: int | None = -1) -> bytes:
+            self.left -= 1
+            return b"the dog sees a cat.\n\n" if self.left else b""
+
+    arriving = Arriving(Endless(), name="stdin", idle=gathered.idle)
+    from docnmt.core.read_corpus import TextLines
+    from docnmt.core.split_sentences import of_sentences
+
+    for each in of_sentences(TextLines(arriving.blocks(), name="stdin")):
+        gathered.add(each)
+    gathered.flush()
+    assert max(kept) < 550
+    assert sum(kept) == 999 * (len("the dog sees a cat.") + 2)
+    assert arriving.ended
+
+
+def test_a_fault_names_its_line_and_what_is_closed_was_written(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Arriving, "_waits", lambda self: True)
+    out = io.StringIO()
+    with pytest.raises(UserError, match=":3:"):
+        translate(model, Slow(['{"src": ["a"]}\n{"src": ["b"]}\n', "{\n"]), out, "jsonl")
+    assert [sorted(json.loads(line)) for line in out.getvalue().splitlines()] == [["hypothesis", "src"]] * 2

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 from torch import Tensor, nn
 
 from docnmt import registry
+from docnmt.cli.command import run
 from docnmt.cli.generate import main as generate
 from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
 from docnmt.core.training.checkpoint import load_model
-from docnmt.modules.positions import AttentionPosition, Position, PositionSettings
+from docnmt.modules.positions import Position, PositionSettings
 from docnmt.options import option
-from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position
+from docnmt.registry import import_plugins, register_fusion, register_position
 
 DATA = Path(__file__).parents[1] / "compat" / "v1" / "data"
 SIZE = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24"]
@@ -117,73 +120,69 @@ def test_options_reach_what_is_built(arch: str, tmp_path: Path, capsys: pytest.C
     assert "--period" in capsys.readouterr().err
 
 
-def test_options_of_a_family_that_is_not_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [str(DATA), "--arch", "transformer_tiny", "--save-dir", str(tmp_path / "run"), "--period", "3"]
-    assert train(words) == 2
-    assert "--position" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        train([*words, "--position", "period", "--help-all"])
-    assert "--period N" in capsys.readouterr().out
+# What goes wrong inside a plug-in is said to be there.
 
 
-@dataclass(frozen=True)
-class ClashingConfig:
-    """An option of a name that every model has."""
+def test_a_python_error_names_the_plugin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "a_broken_plugin"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("def work() -> None:\n    raise TypeError('not this way')\n")
 
-    dropout: float = option(0.7, "another dropout")
+    def body(words: list[str]) -> None:
+        import_plugins(str(folder))
+        import a_broken_plugin  # type: ignore[import-not-found]
 
+        a_broken_plugin.work()
 
-def test_mistakes_of_a_plug_in_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [str(DATA), *SMALL, "--save-dir", str(tmp_path / "run")]
-    register_position("clash", config=ClashingConfig)(period_family)
-    assert train([*words, "--arch", "transformer_tiny", "--position", "clash"]) == 2
-    assert "ClashingConfig" in capsys.readouterr().err
-
-    @register_architecture("transformer", "misspelt")
-    def misspelt() -> dict[str, int]:
-        """A setting that no transformer has."""
-        return {"encoder_layer": 3}
-
-    assert train([*words, "--arch", "misspelt"]) == 2
-    assert "--arch" in capsys.readouterr().err
-
-    @register_model("no_reading")
-    class NoReading(nn.Module):
-        """A model without a plan of reading."""
-
-        Config = MODELS.config("transformer")
-
-        @classmethod
-        def build(cls, config: object, task: object) -> NoReading:
-            return cls()
-
-    assert train([*words, "--arch", "no_reading"]) == 1
-    assert "NoReading" in capsys.readouterr().err
+    assert run("docnmt-translate", body, []) == 1
+    assert f"{folder / '__init__.py'}, line 2" in capsys.readouterr().err
 
 
-class Bias(AttentionPosition):
-    """A number for each distance and head."""
-
-    def __init__(self, heads: int) -> None:
-        super().__init__()
-        self.table = nn.Parameter(torch.zeros(heads, 5))
-
-    def distance_scores(self, q: Tensor, max_distance: int) -> Tensor:
-        return self.table
+# docnmt-completion: what bash offers where, asked of bash itself.
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--attention", "linear"], "--attention linear"),
-        (["--position-fusion", "concat"], "--position-fusion concat"),
-        (["--position-fusion", "add"], ""),
-    ],
-)
-def test_what_a_family_inside_attention_cannot_do_is_refused(
-    words: list[str], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    register_position("bias")(lambda settings: Position(attention=lambda heads, d_head: Bias(heads)))
-    how = ["--arch", "transformer_tiny", "--position", "bias", "--save-dir", str(tmp_path / "run"), *SMALL, *words]
-    assert train([str(DATA), *how]) == (2 if named else 0)
-    assert named in capsys.readouterr().err
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+
+
+# The tutorial notebook runs from its first cell to its last.
+
+
+TUTORIAL = Path(__file__).parents[2] / "docs" / "guide" / "tutorial.ipynb"
+
+
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    nbformat, nbclient, _ = (pytest.importorskip(name) for name in ("nbformat", "nbclient", "ipykernel"))
+    notebook = nbformat.read(TUTORIAL, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells)  # what they were on somebody's machine
+    (training,) = (cell for cell in notebook.cells if "max_update=60" in cell.source)
+    training.source = training.source.replace("max_update=60", "max_update=20")  # what it learns is not looked at
+    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert any("layer 1, head 0:" in output.get("text", "") for output in shown)
+
+
+# The wheel holds all that the package needs outside of the repository.
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_file_of_the_package_is_in_the_wheel(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    copy = tmp_path / "source"
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not tracked:
+        pytest.skip("needs the repository")
+    for name in tracked:
+        if name.startswith("docnmt/") or name in ("pyproject.toml", "README.md", "LICENSE"):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+    words = ["wheel", str(copy), "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False)
+    if "invalid command 'bdist_wheel'" in done.stderr:
+        pytest.skip("needs wheel, or a newer setuptools")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name for name in tracked if name.startswith("docnmt/")} <= set(names)

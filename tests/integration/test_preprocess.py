@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
+import resource
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import small_system
-from parallel_text import ParallelText, read_all
+from heed_interrupts import heed_interrupts
+from parallel_text import ParallelText, documents, translate
 
 from docnmt.cli import preprocess
 from docnmt.core.corpus import Document, ParallelCorpus, structure_of
-from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.preprocess import describe_folder, fitting_workers
-from docnmt.core.read_corpus import Reading, TextLines, find_split
-from docnmt.core.tokenizer import Tokenizer
-from docnmt.core.translation_task import DocumentTranslation
+from docnmt.core.preprocess import fitting_workers
+from docnmt.core.read_corpus import TextLines
+from docnmt.core.tokenizer import Tokenizer, train_in_process
 from docnmt.runtime.system import UserError
 
 Capture = pytest.CaptureFixture[str]
@@ -89,15 +92,6 @@ def test_memory_and_disk_give_the_same_corpus(text: ParallelText) -> None:
         assert list(corpus.source_text) == list(stored.source_text)
 
 
-def test_levels_reach_the_corpus(text: ParallelText) -> None:
-    rows = ["" if not line else f"{i // 4}\t{i // 2}\tkind{i % 3}" for i, line in enumerate(text.lines("test.en"))]
-    text.path("test.levels.tsv").write_text("".join(f"{row}\n" for row in rows))
-    assert text.preprocess() == 0
-    corpus = text.corpus("test")
-    assert corpus.levels.shape == (corpus.num_sentences, 2)
-    assert text.corpus("train").levels.shape[1] == 0
-
-
 def test_separate_vocabularies_and_their_reuse(text: ParallelText) -> None:
     assert text.preprocess("--no-joined-dictionary", "--vocab-size", "60") == 0
     english, german = (
@@ -115,27 +109,6 @@ def test_separate_vocabularies_and_their_reuse(text: ParallelText) -> None:
     np.testing.assert_array_equal(corpus.target.tokens, expected.target.tokens)
 
 
-@pytest.mark.parametrize("dictionary", ["--joined-dictionary", "--no-joined-dictionary"])
-@pytest.mark.parametrize("kind", ["folder", "run", "checkpoint"])
-def test_both_vocabularies_of_something_that_exists(text: ParallelText, dictionary: str, kind: str) -> None:
-    """Of a data folder, of a run and of a checkpoint, each language its own; also when the languages change sides."""
-    assert text.preprocess(dictionary, "--vocab-size", "60") == 0
-    (text.folder / "run").mkdir()
-    task = DocumentTranslation.load(DocumentTranslationConfig(), text.data)
-    checkpoint = text.folder / "run" / "checkpoint_best.safetensors"
-    small_system.random_checkpoint(checkpoint, of=task, share_embeddings=task.joined)
-    made = {"folder": text.data, "run": checkpoint.parent, "checkpoint": checkpoint}[kind]
-    for source, target in (("en", "de"), ("de", "en")):
-        again = text.folder / source
-        files = [f"--testpref={text.path('test')}", f"--destdir={again}", f"--srcdict={made}"]
-        assert preprocess.main(["-s", source, "-t", target, *files]) == 0
-        other = DocumentTranslation.load(DocumentTranslationConfig(), again)
-        found = {source: other.source_tokenizer, target: other.target_tokenizer}
-        assert found["en"].to_bytes() == task.source_tokenizer.to_bytes()
-        assert found["de"].to_bytes() == task.target_tokenizer.to_bytes()
-        assert (found["en"] is found["de"]) == (dictionary == "--joined-dictionary")
-
-
 def test_test_sets_may_be_several_with_several_references_or_none(text: ParallelText) -> None:
     text.path("test.de").rename(text.path("test.de0"))
     text.path("test.de1").write_text("".join(f"{line.lower()}\n" for line in text.lines("test.de0")))
@@ -146,42 +119,6 @@ def test_test_sets_may_be_several_with_several_references_or_none(text: Parallel
     assert several.target is not None
     assert (alone.target, alone.references) == (None, [])
     assert list(alone.source_text) == ["a river", "a lamp"]
-
-
-@pytest.mark.parametrize("languages", [("pt-BR", "en"), ("en", "pt-BR"), ("zh-Hans-CN", "pt-BR")], ids="-".join)
-def test_languages_of_xml_may_have_hyphens(tmp_path: Path, languages: tuple[str, str]) -> None:
-    source, target = languages
-    segment = '<{} lang="{}"><p><seg id="1">{}</seg></p></{}>'
-    document = segment.format("src", source, "a river", "src") + segment.format("ref", target, "um rio", "ref")
-    path = tmp_path / f"test.{source}-{target}.xml"
-    path.write_text(f'<set><doc id="x">{document}</doc></set>')
-    texts, _, facts, names = read_all(find_split(str(tmp_path / "test"), Reading(languages)))
-    assert (texts, facts.notes, names) == ([("a river", "um rio")], [], ["x"])
-
-
-def test_a_folder_made_for_another_task_is_named(tmp_path: Path, text: ParallelText, capsys: Capture) -> None:
-    rows = "".join(f"{number % 2}\ta text of number {number}\n" for number in range(20))
-    (tmp_path / "a.tsv").write_text(rows)
-    folder = tmp_path / "labels"
-    files = ("--train", str(tmp_path / "a.tsv"), "--valid", str(tmp_path / "a.tsv"))
-    assert preprocess.main(["--task", "text_classification", *files, "--destdir", str(folder)]) == 0
-    for work in (
-        lambda: ParallelCorpus.open(folder, "train"),
-        lambda: DocumentTranslation.load(DocumentTranslationConfig(), folder),
-    ):
-        with pytest.raises(UserError, match=f"^{folder}: .*text_classification"):
-            work()
-
-
-def test_text_and_tables_are_one_split(text: ParallelText) -> None:
-    rows = [{"document": "x", "source": "a river", "target": "ein fluss"}] * 2
-    text.path("t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    columns = ("--columns", "document=document", "source=source", "target=target")
-    for number, names in enumerate((("dev", "t.jsonl"), ("t.jsonl", "dev"))):
-        assert text.preprocess("--trainpref", *(str(text.path(name)) for name in names), *columns, "--overwrite") == 0
-        corpus = text.corpus("train")
-        assert corpus.levels.shape[1] == 0
-        assert list(corpus.source_text)[-2:].count("a river") == (2 if number == 0 else 0)
 
 
 @pytest.mark.parametrize("known_first", [True, False])
@@ -212,20 +149,6 @@ def test_paragraphs_of_one_corpus_are_not_known_of_another(
     corpus = text.corpus("train")
     assert corpus.document_offsets.tolist() == expected.document_offsets.tolist()
     assert corpus.levels.tolist() == expected.levels.tolist()
-
-
-def test_the_report_and_the_description_name_what_was_found(text: ParallelText, capsys: Capture) -> None:
-    for side in ("en", "de"):
-        text.path(f"test.{side}").write_bytes(text.path(f"dev.{side}").read_bytes().replace(b"\n", b"\r\n"))
-        text.path(f"dev.{side}").write_bytes(text.path(f"train.{side}").read_bytes())
-    assert text.preprocess() == 0
-    report = capsys.readouterr().err
-    assert "CRLF" in report
-    assert re.search(r"warning: valid: 60 of 60 .*60 whole, 0 ", report)
-    assert "warning: test" not in report
-    description = describe_folder(text.data)
-    assert "valid: 60 of 60" in description
-    assert "documents: 60" in description
 
 
 def test_overlap_is_of_documents_and_not_of_sentences_that_recur(text: ParallelText, capsys: Capture) -> None:
@@ -275,18 +198,6 @@ def test_faults_in_any_split_stop_before_anything_appears(
     assert [path for path in text.folder.iterdir() if path.is_dir()] == []
 
 
-def test_validation_data_needs_a_target_side(text: ParallelText, capsys: Capture) -> None:
-    text.path("dev.de").unlink()
-    assert text.preprocess() == 1
-    assert "dev.en: " in capsys.readouterr().err
-    text.path("train.de").rename(text.path("train.de0"))
-    text.path("train.de1").write_text(text.path("train.de0").read_text())
-    assert text.preprocess() == 1
-    assert "train.en: " in capsys.readouterr().err
-    assert preprocess.main(["-s", "en", "-t", "de", "--destdir", "x"]) == 2
-    assert "--trainpref" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "status", "named"),
     [
@@ -306,40 +217,184 @@ def test_contradictions_are_usage_errors_all_at_once(
     assert all(part in error for part in named)
 
 
-def test_a_folder_of_another_vocabulary_is_no_srcdict(text: ParallelText, capsys: Capture) -> None:
-    text.preprocess()
-    again = ["-s", "fr", "-t", "de", f"--testpref={text.path('test')}", f"--destdir={text.folder / 'x'}"]
-    text.path("test.en").rename(text.path("test.fr"))
-    assert preprocess.main([*again, f"--srcdict={text.data}"]) == 1
-    assert "'fr'" in capsys.readouterr().err
-    assert preprocess.main([*again, f"--srcdict={text.path('test.fr')}"]) == 1
-    assert "test.fr" in capsys.readouterr().err
-    assert preprocess.main([*again, f"--srcdict={text.folder}"]) == 1
-    assert str(text.folder) in capsys.readouterr().err
-    (text.folder / "x.safetensors").write_bytes(b"nothing")
-    assert preprocess.main([*again, f"--srcdict={text.folder / 'x.safetensors'}"]) == 1
-    assert "x.safetensors" in capsys.readouterr().err
+# A full disk, Ctrl-C, SIGTERM and kill -9 leave the earlier folder as it was.
 
 
-def test_help_needs_no_torch_and_no_sentencepiece() -> None:
-    code = (
-        "import sys; from docnmt.cli import preprocess\n"
-        "try: preprocess.main(['--help'])\nexcept SystemExit: pass\n"
-        "sys.exit(any(m in sys.modules for m in ('torch', 'sentencepiece', 'numpy')))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert "--max-sentence-tokens" in done.stdout
+COMMAND = [sys.executable, "-m", "docnmt.cli.preprocess"]
 
 
-@pytest.mark.parametrize("more", [["--vocab-size", "60"], ["--normalization", "nfkc", "--byte-fallback"]])
-def test_options_of_a_vocabulary_that_is_not_trained_are_named(
-    text: ParallelText, capsys: Capture, more: list[str]
-) -> None:
-    text.preprocess()
-    names = ", ".join(word for word in more if word.startswith("--"))
-    words = ["--srcdict", str(text.data), "--testpref", str(text.path("test"))]
-    capsys.readouterr()
-    assert preprocess.main(["-s", "en", "-t", "de", *words, "--destdir", str(text.folder / "made"), *more]) == 0
-    said = capsys.readouterr().err.splitlines()[0]
-    assert sorted(said.removeprefix("note: ").split(":")[0].split(", ")) == sorted(names.split(", "))
+@pytest.fixture
+def text_of_preprocess(tmp_path: Path) -> ParallelText:
+    """A corpus that was preprocessed before."""
+    text = ParallelText(tmp_path)
+    assert text.preprocess("--vocab-size", "60") == 0
+    return text
+
+
+def contents_of_preprocess(text: ParallelText) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in text.data.iterdir()}
+
+
+def leftovers(text: ParallelText) -> list[Path]:
+    return [path for path in text.folder.iterdir() if path.is_dir() and path != text.data]
+
+
+def start(text: ParallelText, *more: str) -> subprocess.Popen[str]:
+    """Preprocess again, with so much text that there is time to interrupt it."""
+    for side in ("en", "de"):
+        train = text.path(f"train.{side}")
+        train.write_text((train.read_text() + "\n") * 300)
+    command = [*COMMAND, *text.arguments("--overwrite", "--vocab-size", "60", *more)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
+
+
+def wait_for_temporary(text: ParallelText, process: subprocess.Popen[str]) -> None:
+    """Until it writes."""
+    deadline = time.monotonic() + 60
+    while not any(file.suffix == ".bin" for folder in leftovers(text) for file in folder.iterdir()):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_full_disk(text_of_preprocess: ParallelText) -> None:
+    before = contents_of_preprocess(text_of_preprocess)
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails with an error instead
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+
+    command = [*COMMAND, *text_of_preprocess.arguments("--overwrite", "--vocab-size", "50")]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, preexec_fn=limit, check=False)
+    assert done.returncode == 1
+    error = done.stderr.splitlines()[-1]
+    assert str(text_of_preprocess.data) in error
+    assert contents_of_preprocess(text_of_preprocess) == before
+    assert leftovers(text_of_preprocess) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "SIGTERM")]
+)
+def test_interrupts(text_of_preprocess: ParallelText, number: signal.Signals, status: int, said: str) -> None:
+    before = contents_of_preprocess(text_of_preprocess)
+    process = start(text_of_preprocess)
+    wait_for_temporary(text_of_preprocess, process)
+    process.send_signal(number)
+    assert said in process.communicate(timeout=60)[1].splitlines()[-1]
+    assert process.returncode == status
+    assert contents_of_preprocess(text_of_preprocess) == before
+    assert leftovers(text_of_preprocess) == []
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_killed_parent(text_of_preprocess: ParallelText) -> None:
+    process = start(text_of_preprocess, "--workers", "2")
+    children: list[int] = []
+    deadline = time.monotonic() + 60
+    while len(children) < 3 and process.poll() is None and time.monotonic() < deadline:
+        listing = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        children = [int(child) for child in listing.split()]  # two workers and multiprocessing's resource tracker
+        time.sleep(0.005)
+    assert len(children) == 3
+    process.kill()
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + 20
+    while any(_alive(child) for child in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(_alive(child) for child in children)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+
+
+# Several corpora in one training split: the bytes of one run on all of the text.
+
+
+SIDES = ("-s", "en", "-t", "de")
+
+
+@pytest.fixture
+def pieces(tmp_path: Path) -> list[Path]:
+    """Three corpora of different sizes, and `all`, an empty line between two of them; the second has blank ends."""
+    found, sides = [], {"en": "", "de": ""}
+    for number, count in enumerate((30, 7, 15)):
+        found.append(tmp_path / f"piece{number}")
+        text = "\n\n".join("\n".join(document) for document in documents(count, seed=number)) + "\n"
+        text = f"\n{text}\n\n" if number == 1 else text
+        for side in sides:
+            lines = text if side == "en" else "".join(translate(line) + "\n" for line in text.splitlines())
+            Path(f"{found[-1]}.{side}").write_text(lines, encoding="utf-8")
+            sides[side] += ("\n" if number else "") + lines
+    for side, text in sides.items():
+        (tmp_path / f"all.{side}").write_text(text, encoding="utf-8")
+    return found
+
+
+def run(tmp_path: Path, name: str, *words: str) -> Path:
+    assert preprocess.main([*SIDES, "--destdir", str(tmp_path / name), *words]) == 0
+    return tmp_path / name
+
+
+def assert_same_data(one: Path, other: Path) -> None:
+    for file in {path.name for folder in (one, other) for path in folder.iterdir()} - {"meta.json"}:
+        assert (one / file).read_bytes() == (other / file).read_bytes(), file
+    first, second = (json.loads((folder / "meta.json").read_text()) for folder in (one, other))
+    for name in ("fingerprint", "files", "vocabulary", "tokenizers"):
+        assert first[name] == second[name]
+    for split in first["splits"]:
+        for name in ("documents", "sentences", "levels", "references", "without_partner", "lengths"):
+            assert first["splits"][split][name] == second["splits"][split][name]
+
+
+def test_several_corpora_are_their_text_one_after_the_other(tmp_path: Path, pieces: list[Path]) -> None:
+    one = run(tmp_path, "one", "--trainpref", f"{tmp_path}/all", "--vocab-size", "90")
+    several = run(tmp_path, "several", "--trainpref", *map(str, pieces), "--vocab-size", "90", "--workers", "2")
+    assert_same_data(one, several)
+
+
+def test_a_config_file_may_name_one_corpus(tmp_path: Path, pieces: list[Path]) -> None:
+    """As files of earlier versions do, whose --trainpref was one."""
+    file = tmp_path / "options.yaml"
+    file.write_text(f"source-lang: en\ntarget-lang: de\ntrainpref: {pieces[0]}\nvocab-size: 60\n")
+    assert preprocess.main(["--config", str(file), "--destdir", str(tmp_path / "data")]) == 0
+
+
+# SentencePiece trains in a process that can be ended, and gives the same model as in this one.
+
+
+LINES = [line for document in small_system.text(40, 8, seed=9) for line in document]
+
+
+def test_the_model_is_the_same() -> None:
+    assert train_in_process(LINES, vocab_size=45).to_bytes() == Tokenizer.train(LINES, 45).to_bytes()
+    with pytest.raises(UserError, match="--vocab-size"):
+        train_in_process(LINES, vocab_size=9999)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_sigterm_ends_it_at_once(tmp_path: Path) -> None:
+    """Training that heeds no signal is left in a moment; nothing is left running or on the disk."""
+    text = ParallelText(tmp_path)
+    for side in ("en", "de"):
+        lines = (" ".join(f"{word}{n % 977}{side}" for word in small_system.WORDS) for n in range(40_000))
+        text.path(f"train.{side}").write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "docnmt.cli.preprocess", *text.arguments("--vocab-size", "8000")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        deadline = time.monotonic() + 60
+        while not children.read_text() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        child = int(children.read_text())
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 143
+        status = Path(f"/proc/{child}/status")
+        assert not status.exists() or "\nState:\tZ" in status.read_text()
+    assert not text.data.exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import os
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from docnmt.cli import embed, preprocess, senteval, train
-from docnmt.other_tasks.options import EmbedConfig, NliConfig
-from docnmt.other_tasks.sentence_vectors import use as embed_command
+from docnmt.cli import embed, preprocess, train
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.other_tasks.sentence_vectors.use import Nli, SentenceEncoder
-from docnmt.runtime.system import UserError
+from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder
 
 NOUNS = ["dog", "cat", "man", "child", "bird", "train"]
 VERBS = ["runs", "sleeps", "sings", "waits"]
@@ -88,13 +81,6 @@ def test_every_encoder_trains_and_encodes(folder: Path, arch: list[str]) -> None
     np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
-def test_inferlite_learns_the_pairs(folder: Path) -> None:
-    options = ["--arch", "inferlite", "--hidden-dim", "32", "--output-dim", "64", "--classifier-dropout", "0"]
-    run_training(folder, "learnt", *options, updates=150)
-    logged = [json.loads(line) for line in (folder / "learnt/train.jsonl").read_text().splitlines()]
-    assert max(row["accuracy"] for row in logged if row["event"] == "valid") > 0.8
-
-
 def test_training_continues_exactly_with_its_temperature(folder: Path) -> None:
     options = [
         "--arch",
@@ -118,22 +104,6 @@ def test_training_continues_exactly_with_its_temperature(folder: Path) -> None:
         assert torch.equal(first, second), name
 
 
-def test_soft_accuracy_is_the_codes_before_the_threshold(folder: Path, hashed: Path) -> None:
-    task = Nli.load(NliConfig(), folder / "data")
-    model = SentenceEncoder.load(hashed).model
-    data = task.dataset("valid", model)
-    batch = data.batch(np.arange(len(data.sizes)))
-    assert model.hash is not None
-    with torch.no_grad():
-        soft = model.classify(model.hash.soft(model.encode(batch.text))).argmax(1)
-        assert task.evaluate(model, "valid", {"max_tokens": 100})["soft_accuracy"] == pytest.approx(
-            float((soft == batch.labels).double().mean())
-        )
-        seen_in_training = model.hash.train()(model.encode(batch.text))
-        model.hash.seen -= 1
-        assert torch.equal(model.hash.soft(model.encode(batch.text)), seen_in_training)
-
-
 @pytest.mark.parametrize("name", ["hashed", "plain"])
 def test_vectors_and_codes_are_the_same_in_every_batch(name: str, request: pytest.FixtureRequest) -> None:
     path = request.getfixturevalue(name)
@@ -147,12 +117,6 @@ def test_vectors_and_codes_are_the_same_in_every_batch(name: str, request: pytes
             np.testing.assert_array_equal(got[0], reference[0])
             np.testing.assert_array_equal(got[1], reference[1])
         reference = got
-
-
-def test_checkpoint_needs_no_folder_and_counts_unknown_words(plain: Path) -> None:
-    encoder = SentenceEncoder.load(plain)
-    encoder.features([words("the unheard cat"), []])
-    assert (encoder.tokens, encoder.unknown) == (3, 1)  # a sentence without words has none to count
 
 
 def test_embed_writes_and_reports(folder: Path, hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,78 +133,3 @@ def test_embed_writes_and_reports(folder: Path, hashed: Path, capsys: pytest.Cap
         encoder = SentenceEncoder.load(hashed)
         np.testing.assert_array_equal(rows, encoder.codes(sentences) if extra else encoder.features(sentences))
         assert embed.main([*command, "--output", str(output), *extra]) == 1  # not over an existing file
-
-
-def test_memory_does_not_grow_with_the_number_of_lines(
-    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embed_command, "CHUNK", 270)
-    encoder = SentenceEncoder.load(plain)
-    monkeypatch.setattr(SentenceEncoder, "load", lambda *arguments, **options: encoder)
-
-    def peak(chunks: int) -> int:
-        monkeypatch.setattr(embed_command, "text_lines", lambda _: (line for _ in range(10 * chunks) for line in LINES))
-        tracemalloc.start()
-        embed_command.embed(EmbedConfig(path="", output=str(tmp_path / "v.npy"), overwrite=True))
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert len(np.load(tmp_path / "v.npy", mmap_mode="r")) == 270 * chunks
-        return most
-
-    peak(1)  # what is allocated once
-    assert peak(8) < 1.2 * peak(2)
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    ([], "--output"),
-    (["--output", "NEW", "--codes"], "learned none"),
-    (["--output", "NEW", "--input", "absent.txt"], "absent.txt"),
-    (["--output", "NEW", "--input", "latin.txt"], "latin.txt:2"),
-])  # fmt: skip
-def test_wrong_use_is_one_clear_line(
-    folder: Path, plain: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "latin.txt").write_bytes(b"one\nca\xe9\n")
-    paths = [o if o.startswith("--") else str(folder / ("new.npy" if o == "NEW" else o)) for o in options]
-    if "--input" not in options:
-        paths += ["--input", f"{folder}/train.tsv"]
-    assert embed.main(["--path", str(plain), *paths]) in (1, 2)
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert message in error
-    assert not (folder / "new.npy").exists()
-
-
-def sts13(path: Path) -> list[str]:
-    """Writes the task's files; the options that evaluate it."""
-    (path / "STS13").mkdir()
-    rows = [f"{i % 5}\t{a}\t{b}" for i, (a, b) in enumerate(itertools.pairwise(LINES[:21]))]
-    for name in ("FNWN", "headlines", "OnWN"):
-        (path / f"STS13/{name}.tsv").write_text("\n".join(["score\ttext\ttext2", *rows]) + "\n")
-    return ["--data", str(path), "--tasks", "STS13", "--results-path", f"{path}/r.json"]
-
-
-def test_senteval_writes_its_results_once(
-    folder: Path, plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    common, results = sts13(tmp_path), tmp_path / "r.json"
-    assert senteval.main([*common, "--path", str(plain)]) == 0
-    printed = capsys.readouterr().out
-    assert "pearson" in printed
-    first = json.loads(results.read_text())
-    assert list(first["tasks"]) == ["STS13"]
-    assert first["settings"]["path"] == str(plain)
-    assert senteval.main([*common, "--path", str(plain)]) == 1
-    assert "--overwrite" in capsys.readouterr().err
-    for baseline, more in (("bow", []), ("borep-max", ["--width=16"])):
-        options = ["--baseline", baseline, "--vectors", f"{folder}/one.txt", *more]
-        assert senteval.main([*common, *options, "--overwrite"]) == 0
-        assert json.loads(results.read_text())["settings"]["baseline"] == baseline
-    assert senteval.main([*common[:3], "STS99", "--path", str(plain)]) == 2
-
-
-def test_several_processes_do_not_share_a_pipe(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr("docnmt.runtime.jobs.world", lambda: 2)
-    config = EmbedConfig(path=str(plain), input=str(tmp_path / "pipe"), output=str(tmp_path / "new.npy"))
-    with pytest.raises(UserError):
-        embed_command.embed(config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,28 +10,23 @@ import pytest
 import torch
 from torch import nn
 
-from docnmt.cli import senteval
 from docnmt.other_tasks.sentence_vectors import senteval_protocol as protocols
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
-    PROTOCOLS,
     TASKS,
     Examples,
     Protocol,
     Schedule,
     TransferTask,
     _f1,
-    _features,
     evaluate,
     read_task,
 )
 from docnmt.other_tasks.sentence_vectors.senteval_tasks import (
     bag_of_words,
-    random_projections,
     read_frequencies,
     sif_weights,
 )
 from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, Embeddings
-from docnmt.runtime.system import UserError
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
 
@@ -128,46 +122,6 @@ def test_nested_folds_equal_the_toolkit() -> None:
     assert protocols.nested_folds(data, protocol) == pytest.approx(expected)
 
 
-def test_folds_on_train_equal_the_toolkit() -> None:
-    from sklearn.model_selection import StratifiedKFold
-
-    data, test, penalties = examples(90, seed=8), examples(40, seed=9), [1e-4, 0.5]
-    folds = StratifiedKFold(n_splits=3, shuffle=True, random_state=1111)
-    scores = []
-    for penalty in penalties:
-        merits = []
-        for inner, outer in folds.split(data.x, data.y):
-            one = TorchClassifier(7, 3, penalty, SHORT)
-            merits.append(one.fit(data.x[inner], data.y[inner], Examples(data.x[outer], data.y[outer])))
-        scores.append(round(100 * float(np.mean(merits)), 2))
-    one = TorchClassifier(7, 3, penalties[int(np.argmax(scores))], SHORT)
-    one.fit(data.x, data.y)
-    results, answers = protocols.folds_on_train(data, test, Protocol(SHORT, folds=3, penalties=penalties))
-    assert results == pytest.approx({"dev accuracy": max(scores), "accuracy": round(100 * one.score(test), 2)})
-    np.testing.assert_array_equal(answers, one.model(torch.tensor(test.x)).argmax(1))
-
-
-def test_the_protocols_are_the_toolkits() -> None:
-    """Its README's settings for published numbers and for quick ones, and the constants of its classifiers."""
-    classifier = {"epoch_size": 4, "tenacity": 5, "max_epoch": 200, "batch_size": 64}
-    assert PROTOCOLS["default"] == Protocol(Schedule(**classifier), 10, (1e-5, 1e-4, 1e-3, 1e-2), 1111)
-    quick = {"epoch_size": 2, "tenacity": 3, "max_epoch": 200, "batch_size": 128}
-    assert PROTOCOLS["fast"] == Protocol(Schedule(**quick), 5, (1e-5, 1e-4, 1e-3, 1e-2), 1111)
-    assert Schedule(epoch_size=50, tenacity=3, max_epoch=1000, batch_size=64) == protocols.SCHEDULE
-    assert (protocols.RATE, protocols.BETA1, protocols.BETA2, protocols.EPSILON) == (
-        1e-3,
-        0.9,
-        0.999,
-        1e-8,
-    )  # torch's Adam
-
-
-def test_features_of_a_sentence_and_of_a_pair() -> None:
-    u, v = np.array([[1.0, -2], [0, 3]]), np.array([[4.0, 5], [0, -1]])
-    np.testing.assert_array_equal(_features([u]), u)
-    np.testing.assert_array_equal(_features([u, v]), [[3, 7, 4, -10], [0, 4, 0, -3]])
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_f1_equals_scikit_learn(seed: int) -> None:
     from sklearn.metrics import f1_score
@@ -230,13 +184,6 @@ def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert results["mse"] == pytest.approx(np.mean((expected - test.y) ** 2), abs=1e-4)
 
 
-def test_degrees_split_a_score_between_its_neighbours() -> None:
-    np.testing.assert_allclose(
-        protocols.degrees(np.array([1.0, 3.6, 5.0, 0.4])),
-        [[1, 0, 0, 0, 0], [0, 0, 0.4, 0.6, 0], [0, 0, 0, 0, 1], [0.4, 0, 0, 0, 0]], atol=1e-6,
-    )  # fmt: skip
-
-
 def test_correlations_equal_scipy() -> None:
     from scipy import stats
 
@@ -247,27 +194,9 @@ def test_correlations_equal_scipy() -> None:
     assert protocols.pearson(np.ones(4), np.arange(4)) == 0
 
 
-def test_similarity_means_by_subset_and_by_size() -> None:
-    score = np.arange(4.0)
-    u = np.stack([np.ones(4), np.zeros(4)], 1)
-    good = (u, np.stack([score, 3 - score], 1), score)
-    bad = (u[:2], np.stack([1 - score[:2], score[:2]], 1), score[:2])
-    results = protocols.similarity({"good": good, "bad": bad})
-    assert results["spearman good"] == pytest.approx(1)
-    assert results["spearman bad"] == pytest.approx(-1)
-    assert results["spearman"] == pytest.approx(0)
-    assert results["spearman weighted"] == pytest.approx((4 - 2) / 6)
-    assert protocols.cosine(np.zeros((1, 2)), np.ones((1, 2)))[0] == 0
-
-
 def embeddings() -> Embeddings:
     table = np.array([[0, 0], [1, 0], [0, 1], [0.6, 0.8]], np.float16)
     return Embeddings(["v"], [UNKNOWN, "good", "bad", "film"], [table])
-
-
-def test_bag_of_words_leaves_unknown_words_out() -> None:
-    vectors = bag_of_words(embeddings())([["good", "bad", "xyz"], ["xyz"], ["Film"]])
-    np.testing.assert_allclose(vectors, [[0.5, 0.5], [0, 0], [0.6, 0.8]], atol=1e-3)
 
 
 def test_sif_weighs_by_frequency_and_removes_the_common_direction(tmp_path: Path) -> None:
@@ -279,24 +208,6 @@ def test_sif_weighs_by_frequency_and_removes_the_common_direction(tmp_path: Path
     raw = bag_of_words(embeddings(), weights)(sentences)
     direction = np.linalg.svd(raw)[2][0]
     np.testing.assert_allclose(vectors @ direction, np.zeros(4), atol=1e-6)
-
-
-@pytest.mark.parametrize("line", ["film", "film x", "film nan", "film inf", "film -1", "film 1 2"])
-def test_a_count_that_is_none_is_named(tmp_path: Path, line: str) -> None:
-    (tmp_path / "bad.txt").write_text(f"good 1\n{line}\n")
-    with pytest.raises(UserError, match=r"bad\.txt:2"):
-        read_frequencies(tmp_path / "bad.txt")
-    (tmp_path / "none.txt").write_text("good 0\n")
-    with pytest.raises(UserError):
-        read_frequencies(tmp_path / "none.txt")
-
-
-def test_random_projections_are_pooled_over_words() -> None:
-    mean, most = (random_projections(embeddings(), 6, pooling, seed=1) for pooling in ("mean", "max"))
-    good, film = mean([["good"], ["film"]])  # of one word: its projection
-    np.testing.assert_allclose(mean([["good", "film"]]), [(good + film) / 2], atol=1e-6)
-    np.testing.assert_allclose(most([["good", "film"]]), [np.maximum(good, film)], atol=1e-6)
-    np.testing.assert_allclose(good * 0.6 + mean([["bad"]])[0] * 0.8, film, atol=1e-2)  # linear; float16 vectors
 
 
 def write_task(folder: Path, name: str, header: str, rows: list[str]) -> None:
@@ -324,66 +235,40 @@ def test_pairs_are_taken_apart_in_order(tmp_path: Path) -> None:
     assert evaluate(task, tmp_path, bag_of_words(embeddings()), Protocol())["pearson"] > 0.9
 
 
-def test_only_an_optional_subset_may_be_missing_and_the_result_names_them(tmp_path: Path) -> None:
-    rows = ["5\tgood\tgood film", "0\tgood\tbad", "4\tbad\tbad"]
-    always = ["MSRpar", "SMTeuroparl", "OnWN", "SMTnews"]
-    for name in always:
-        write_task(tmp_path, f"STS12/{name}.tsv", "score\ttext\ttext2", rows)
-    without = evaluate(TASKS["STS12"], tmp_path, bag_of_words(embeddings()), Protocol())
-    assert without["subsets"] == always
-    write_task(tmp_path, "STS12/MSRvid.tsv", "score\ttext\ttext2", ["1\tgood\tgood", "2\tbad\tfilm", "0\tbad\tgood"])
-    with_it = evaluate(TASKS["STS12"], tmp_path, bag_of_words(embeddings()), Protocol())
-    assert with_it["subsets"] == ["MSRpar", "MSRvid", *always[1:]]
-    assert with_it["pearson"] == pytest.approx((4 * without["pearson"] + with_it["pearson MSRvid"]) / 5)
-    (tmp_path / "STS12/OnWN.tsv").unlink()
-    with pytest.raises(UserError, match=r"STS12/OnWN\.tsv"):
-        read_task(TASKS["STS12"], tmp_path)
+def test_folds_on_train_equal_the_toolkit() -> None:
+    from sklearn.model_selection import StratifiedKFold
+
+    data, test, penalties = examples(90, seed=8), examples(40, seed=9), [1e-4, 0.5]
+    folds = StratifiedKFold(n_splits=3, shuffle=True, random_state=1111)
+    scores = []
+    for penalty in penalties:
+        merits = []
+        for inner, outer in folds.split(data.x, data.y):
+            one = TorchClassifier(7, 3, penalty, SHORT)
+            merits.append(one.fit(data.x[inner], data.y[inner], Examples(data.x[outer], data.y[outer])))
+        scores.append(round(100 * float(np.mean(merits)), 2))
+    one = TorchClassifier(7, 3, penalties[int(np.argmax(scores))], SHORT)
+    one.fit(data.x, data.y)
+    results, answers = protocols.folds_on_train(data, test, Protocol(SHORT, folds=3, penalties=penalties))
+    assert results == pytest.approx({"dev accuracy": max(scores), "accuracy": round(100 * one.score(test), 2)})
+    np.testing.assert_array_equal(answers, one.model(torch.tensor(test.x)).argmax(1))
 
 
-@pytest.mark.parametrize(("header", "row", "message"), [
-    ("label\ttext", "2\tgood", r"all\.tsv:2"),
-    ("label\ttext", "1", r"all\.tsv:2"),
-    ("score\ttext", "1\tgood", r"all\.tsv:1.*'label'"),
-])  # fmt: skip
-def test_wrong_files_are_named(tmp_path: Path, header: str, row: str, message: str) -> None:
-    write_task(tmp_path, "MR/all.tsv", header, [row])
-    with pytest.raises(UserError, match=message):
-        read_task(TASKS["MR"], tmp_path)
-    with pytest.raises(UserError, match=r"CR/all\.tsv"):
-        read_task(TASKS["CR"], tmp_path)
+def test_degrees_split_a_score_between_its_neighbours() -> None:
+    np.testing.assert_allclose(
+        protocols.degrees(np.array([1.0, 3.6, 5.0, 0.4])),
+        [[1, 0, 0, 0, 0], [0, 0, 0.4, 0.6, 0], [0, 0, 0, 0, 1], [0.4, 0, 0, 0, 0]], atol=1e-6,
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "header", "rows", "message"), [
-    ("SUBJ/all.tsv", "label\ttext", [], r"SUBJ/all\.tsv: "),
-    ("SUBJ/all.tsv", "label\ttext", ["0\tgood", "1\tbad"] * 6, "SUBJ: .* 6 rows of class 0"),
-    ("STSB/test.tsv", "score\ttext\ttext2", ["1\tgood\tbad"] * 3, "STS-B: "),
-    ("STSB/dev.tsv", "score\ttext\ttext2", ["500\tgood\tbad"], r"dev\.tsv:2: .*'500'"),
-    ("STSB/dev.tsv", "score\ttext\ttext2", ["-1\tgood\tbad"], r"dev\.tsv:2: .*'-1'"),
-    ("STSB/dev.tsv", "score\ttext\ttext2", ["nan\tgood\tbad"], r"dev\.tsv:2: .*'nan'"),
-    ("STSB/dev.tsv", "score\ttext\ttext2", ["1e999\tgood\tbad"], r"dev\.tsv:2: "),
-])  # fmt: skip
-def test_what_cannot_be_measured_is_refused_before_anything_is(
-    tmp_path: Path, name: str, header: str, rows: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_task(tmp_path, "SUBJ/all.tsv", "label\ttext", ["0\tgood film", "1\tbad"] * 7)
-    for split in ("train", "dev", "test"):
-        write_task(tmp_path, f"STSB/{split}.tsv", "score\ttext\ttext2", ["5\tgood\tgood", "0\tgood\tbad"] * 3)
-    write_task(tmp_path, name, header, rows)
-    (tmp_path / "one.txt").write_text("good 1 0\nbad 0 1\nfilm 1 1\n")
-    words = ["--data", str(tmp_path), "--baseline", "bow", "--vectors", str(tmp_path / "one.txt"), "--protocol", "fast"]
-    results = ["--results-path", str(tmp_path / "results.json")]
-    assert senteval.main([*words, *results, "--tasks", "SUBJ", "STS-B"]) == 1
-    assert re.search(message, capsys.readouterr().err)
-    assert not (tmp_path / "results.json").exists()
-
-
-def test_a_task_is_named_once_and_results_can_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--data", str(tmp_path), "--baseline", "bow", "--vectors", "absent.txt", "--tasks", "STS12"]
-    assert senteval.main([*words, "STS12"]) == 2
-    assert "--tasks" in capsys.readouterr().err
-    assert senteval.main([*words, "--seed", "2"]) == 2
-    assert "--baseline" in capsys.readouterr().err
-    (tmp_path / "absent.txt").write_text("good 1\n")
-    words[5] = str(tmp_path / "absent.txt")
-    assert senteval.main([*words, "--results-path", str(tmp_path)]) == 1
-    assert f"{tmp_path}: " in capsys.readouterr().err
+def test_similarity_means_by_subset_and_by_size() -> None:
+    score = np.arange(4.0)
+    u = np.stack([np.ones(4), np.zeros(4)], 1)
+    good = (u, np.stack([score, 3 - score], 1), score)
+    bad = (u[:2], np.stack([1 - score[:2], score[:2]], 1), score[:2])
+    results = protocols.similarity({"good": good, "bad": bad})
+    assert results["spearman good"] == pytest.approx(1)
+    assert results["spearman bad"] == pytest.approx(-1)
+    assert results["spearman"] == pytest.approx(0)
+    assert results["spearman weighted"] == pytest.approx((4 - 2) / 6)
+    assert protocols.cosine(np.zeros((1, 2)), np.ones((1, 2)))[0] == 0

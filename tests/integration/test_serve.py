@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import signal
 import socket
 import threading
@@ -12,20 +11,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 import small_system
 from commands import translated
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
-from served import Served, serve, started
+from served import Served, serve
 
 import docnmt
-from docnmt.apps.commands.translating import Translating
 from docnmt.cli.serve import main as serve_command
 from docnmt.cli.translate import main as translate_command
-from docnmt.core.search.config import GenerationConfig, SamplingConfig
 
 
 @pytest.fixture(scope="module")
@@ -66,37 +62,6 @@ def test_twenty_requests_at_once_get_what_the_command_gives_each_alone(
     for text, answer in zip(texts, answers[10:], strict=True):
         assert answer.pop("limited", True) is True
         assert answer == {"text": translated(checkpoint, f"{text}\n\n", monkeypatch)}
-
-
-def test_what_ends_at_the_length_limit_is_marked(checkpoint: Path) -> None:
-    """In every form of answer, as in Python; sentences that end before it are not."""
-    search: dict[str, Any] = {"temperature": 3.0, "max_len_a": 0, "max_len_b": 20}
-    documents = [["the dog.", "a cat sees it.", "the old house.", "he sleeps."], ["she walks."]]
-    loaded = docnmt.load(checkpoint)
-    found = loaded.translate(documents, generator="sampling", **search)
-    limited = [each.limited for document in found for each in document]
-    assert 0 < sum(limited) < len(limited)
-    client = started(Translating(loaded.models, GenerationConfig(generator="sampling"), SamplingConfig(**search)))
-    for wanted, sentences in ((True, documents), (False, [["the dog."]])):
-        expected = loaded.translate(sentences, generator="sampling", **search)
-        assert any(each.limited for document in expected for each in document) == wanted
-        answer = client.post("/translate", json={"documents": sentences}).json()
-        assert ("limited" in answer, answer.get("limited", True)) == (wanted, True)
-    streamed = client.post("/translate", json={"documents": documents}, headers={"accept": "application/x-ndjson"})
-    lines = [json.loads(line) for line in streamed.text.splitlines()][:-1]
-    marked = {(line["document"], line["sentence"]): line.get("limited", False) for line in lines}
-    assert [marked[key] for key in sorted(marked)] == limited
-    text, own = "\n".join(documents[0]), limited[:4]
-    file = client.post("/translate/file?name=a.txt", content=text.encode())
-    assert file.headers["docnmt-limited"] == str(sum(own))
-    deepl = client.post("/v2/translate", json={"text": documents[0], "target_lang": "DE"}).json()["translations"]
-    assert [each.get("limited", False) for each in deepl] == own
-    libre = client.post("/translate", json={"q": documents[0], "source": "en", "target": "de"})
-    assert libre.headers["docnmt-limited"] == str(sum(own))
-    chat = {"model": "any", "messages": [{"role": "user", "content": text}]}
-    assert client.post("/v1/chat/completions", json=chat).json()["choices"][0]["finish_reason"] == "length"
-    client.service.worker.stop()
-    client.service.files.close()
 
 
 def test_a_stream_has_every_sentence_once(service: Served) -> None:
@@ -154,58 +119,12 @@ def test_a_file_is_what_the_command_makes_of_it(
     assert {(line["line"], line["sentence"]) for line in lines[1:-1]} == sentences
 
 
-def test_lines_of_a_file_that_stay_are_named(service: Served) -> None:
-    content, accept = b"A cat.\n\n> <div>\n> It sleeps.\n> </div>\n", {"Accept": "application/x-ndjson"}
-    with service.client() as client:
-        answer = client.post("/translate/file?name=a.md", content=content)
-        streamed = client.post("/translate/file?name=a.md", content=content, headers=accept)
-        other = client.post("/translate/file?name=a.md", content=b"A cat.\n")
-        many = client.post("/translate/file?name=a.md", content=(content + b"\n") * 400).headers[
-            "docnmt-untranslated-lines"
-        ]
-    assert b"> It sleeps." in answer.content
-    assert answer.headers["docnmt-untranslated-lines"] == "3"
-    file = json.loads(streamed.text.splitlines()[-1])["file"]
-    assert file["untranslated"] == [3]
-    assert base64.b64decode(file["content"]) == answer.content
-    assert "docnmt-untranslated-lines" not in other.headers
-    assert many.startswith("3, 9, 15, ")
-    assert len(many) < 1010
-
-
-def test_text_that_the_model_does_not_know_is_told(service: Served) -> None:
-    text, accept = "a 世 cat.\n", {"Accept": "application/x-ndjson"}
-    with service.client() as client:
-        file = client.post("/translate/file?name=a.txt", content=text.encode())
-        streamed = client.post("/translate/file?name=a.txt", content=text.encode(), headers=accept)
-        asked = client.post("/translate", json={"text": text})
-        known = client.post("/translate", json={"text": "a cat."})
-    assert "unknown" in file.headers["docnmt-unknown"]
-    assert file.headers["docnmt-unknown"] == asked.headers["docnmt-unknown"]
-    assert "世" in json.loads(streamed.text.splitlines()[-1])["file"]["unknown"]
-    assert "docnmt-unknown" not in known.headers
-
-
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"42\n", b"42. 7"])
 def test_files_without_words_come_back(content: bytes, service: Served) -> None:
     with service.client() as client:
         assert client.post("/translate/file?name=a.txt", content=content).content == content
         lines = client.post("/translate/file?name=a.txt", content=content, headers={"Accept": "application/x-ndjson"})
     assert base64.b64decode(json.loads(lines.text.splitlines()[-1])["file"]["content"]) == content
-
-
-def test_files_that_cannot_be_read(service: Served) -> None:
-    with service.client() as client:
-        for params, content, status, code in (
-            ({"name": "a.exe"}, b"a", 415, "unknown_kind"),
-            ({}, b"a", 415, "unknown_kind"),
-            ({"name": "a.docx"}, b"no zip", 400, "invalid_file"),
-            ({"name": "a.md"}, b"\xff\xfe", 400, "invalid_file"),
-        ):
-            answer = client.post("/translate/file", params=params, content=content)
-            assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-        answer = client.post("/translate/file", files={"a": ("a.md", b"a"), "b": ("b.md", b"b")})
-        assert answer.status_code == 400
 
 
 def test_what_was_read_is_what_the_library_says(service: Served, checkpoint: Path) -> None:
@@ -372,17 +291,3 @@ def test_token_files_are_checked(
     error = capsys.readouterr().err
     assert named in error
     assert error.count("token:" if content is None else "token") >= 1
-
-
-def test_a_port_that_is_taken_is_named(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        assert serve_command(["--path", str(checkpoint), "--port", port]) == 1
-    error = capsys.readouterr().err
-    assert f"--port {port}" in error
-    assert os.strerror(98) in error
-
-
-def test_several_translations_of_a_text_are_refused(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve_command(["--path", str(checkpoint), "--nbest", "2"]) == 2
-    assert "--nbest" in capsys.readouterr().err

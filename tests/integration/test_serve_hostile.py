@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import small_system
+import uvicorn
+from served import Served, serve
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
-pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
-import httpx
-from served import ROOT, Served, serve
-
+from docnmt.apps.serve import run as run_service
 from docnmt.apps.serve.file_processes import Failed, FileProcesses, FileRequest, FileSource, FileTask, Unread, Written
 from docnmt.cli.serve import main as serve_command
 
@@ -100,41 +103,6 @@ def test_a_fault_costs_the_document_that_has_it(files: FileProcesses, content: C
     assert translate(files, b"The dog. A cat.\n") == good
 
 
-@needs_site
-def test_a_document_that_is_given_up_ends_its_process(files: FileProcesses) -> None:
-    request, ended = FileRequest(None, time.monotonic() + 60), list[str]()
-
-    def work() -> None:
-        try:
-            files.translate(task(b"FREEZE"), request, Upper(), lambda texts: None)
-        except Unread as unread:
-            ended.append(unread.how)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    while request.process is None:
-        time.sleep(0.01)
-    files.leave(request)
-    thread.join(3.5)  # and not only when its time is over
-    assert ended == ["gone"]
-
-
-def test_a_kind_of_a_plugin_is_read_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "capitals_kind.py").write_text(
-        "from docnmt.plugin import register_kind\n"
-        "from docnmt.apps.documents.text import PlainText\n"
-        "@register_kind('capitals', 'lines', 'text/plain')\n"
-        "class Capitals(PlainText): pass\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    source = FileSource(b"The dog.\n", "capitals", "a.capitals", "capitals_kind")
-    files = FileProcesses(1, memory=10**9, seconds=60)
-    with closing(files):
-        request = FileRequest(None, time.monotonic() + 60)
-        given = FileTask(source, ("en", "de"), "rules", 1000, 10_000, True)
-        assert files.translate(given, request, Upper(), lambda texts: None) == Written(b"THE DOG.\n", [])
-
-
 def test_documents_take_turns_in_one_process_and_are_the_same() -> None:
     """Each asks twice or more; meanwhile the process reads the others, and then those again from their beginning."""
     files, barrier = FileProcesses(1, memory=10**9, seconds=60), threading.Barrier(3)
@@ -160,64 +128,6 @@ def test_documents_take_turns_in_one_process_and_are_the_same() -> None:
         thread.join()
     files.close()
     assert [found[number] for number in range(3)] == alone
-
-
-@needs_site
-def test_one_client_does_not_take_all_processes(files: FileProcesses) -> None:
-    requests = [FileRequest("192.0.2.1", time.monotonic() + 60) for _ in range(3)]
-
-    def work(request: FileRequest) -> None:
-        with pytest.raises(Unread):
-            files.translate(task(b"FREEZE"), request, Upper(), lambda texts: None)
-
-    threads = [threading.Thread(target=work, args=(request,)) for request in requests]
-    for thread in threads:
-        thread.start()
-    while not any(request.process for request in requests):
-        time.sleep(0.01)
-    other = FileRequest("192.0.2.2", time.monotonic() + 60)
-    assert isinstance(files.translate(task(b"A dog.\n"), other, Upper(), lambda texts: None), Written)
-    assert any(request.process for request in requests)  # it did not wait for them
-    for request in requests:
-        files.leave(request)
-    for thread in threads:
-        thread.join()
-
-
-def test_more_than_is_allowed_is_counted_before_it_is_split() -> None:
-    files = FileProcesses(1, memory=10**9, seconds=60)
-    for content, what in (
-        (b"a\n" * 1001, "1,001 texts"),
-        (b"a " * 1001, "1,001 words"),
-        (b"a" * 10_001, "10,001 char"),
-    ):
-        failed = translate(files, content)
-        assert isinstance(failed, Failed)
-        assert (failed.status, failed.code) == (413, "too_long")
-        assert what in failed.message
-    files.close()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_a_warning_that_cannot_be_written_costs_no_document() -> None:
-    files, stderr = FileProcesses(1, memory=10**9, seconds=60), os.dup(2)
-    full = os.open("/dev/full", os.O_WRONLY)
-    try:
-        os.dup2(full, 2)
-        files.warm()
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(full)
-    assert isinstance(translate(files, b"a " * 900), Written)  # a sentence that is divided, which is said
-    files.close()
-
-
-def test_the_process_that_reads_imports_no_torch() -> None:
-    words = "import sys, docnmt.apps.serve.file_processes; print({'torch', 'starlette'} & {*sys.modules})"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout == "set()\n"
 
 
 def children(service: Served) -> list[int]:
@@ -391,45 +301,73 @@ def test_a_refused_request_without_end_is_cut_off(service: Served) -> None:
         assert answer.startswith(b"HTTP/1.1 403 ")
 
 
-def test_health_has_a_place_beside_idle_connections(service: Served) -> None:
-    host, _, port = service.address.removeprefix("http://").partition(":")
-    idle = []
-    try:
-        for _ in range(4 * 8 + 64 + 50):  # more than there may be
-            idle.append(socket.create_connection((host, int(port)), timeout=30))
-            idle[-1].sendall(b"GET /")  # and no more
-        with service.client() as client:
-            for _ in range(3):
-                assert client.get("/health").status_code == 200
-    finally:
-        for each in idle:
-            each.close()
+# Connections of the service whose clients read slowly, or not at all.
 
 
-def test_a_log_without_room_stops_nothing(checkpoint: Path) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("needs /dev/full")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    command = [sys.executable, "-m", "docnmt.cli.serve"]
-    command += ["--path", str(checkpoint), "--port", str(port), "--device", "cpu"]
-    with open("/dev/full", "w") as full:
-        process = subprocess.Popen(command, stderr=full, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    try:
-        service = Served(process, f"http://127.0.0.1:{port}", Path())
+LARGE = b"x" * 16_000_000  # more than the system keeps for a connection
+Client = Callable[[socket.socket], Awaitable[None]]
 
-        def up() -> bool:
-            assert process.poll() is None
-            with socket.socket() as tried:
-                return tried.connect_ex(("127.0.0.1", port)) == 0
 
-        until(up, 60)
-        with service.client() as client:
-            for _ in range(3):
-                assert client.post("/translate", json={"text": "a dog."}).status_code == 200
-            assert client.get("/health").status_code == 200
-        assert service.stop() == 143
-    finally:
-        process.kill()
-        process.wait()
+async def large(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that answers with `LARGE`."""
+    await Response(LARGE)(scope, receive, send)
+
+
+def serve_of_serve(client: Client) -> tuple[int, list[dict[str, Any]]]:
+    """Serve `large` to a client; the number of requests and connections that are left, and errors of the event loop."""
+    wrong: list[dict[str, Any]] = []
+    state = ServerState()
+
+    async def run() -> int:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: wrong.append(context))
+        config = uvicorn.Config(large, http=run_service._Protocol, ws="none", lifespan="off", log_config=None)
+        config.load()
+        server = await loop.create_server(
+            lambda: run_service._Protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        )
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+            connection.setblocking(False)
+            await loop.sock_connect(connection, server.sockets[0].getsockname())
+            await client(connection)
+            left = len(state.tasks) + len(state.connections)
+        server.close()
+        return left
+
+    return asyncio.run(run()), wrong
+
+
+async def ask(connection: socket.socket, more: str = "") -> None:
+    request = f"GET / HTTP/1.1\r\nHost: localhost\r\n{more}\r\n"
+    await asyncio.get_running_loop().sock_sendall(connection, request.encode())
+
+
+def test_an_answer_that_was_read_late_ends_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_service, "IDLE", 0.5)
+
+    async def client(connection: socket.socket) -> None:
+        await ask(connection, "Connection: close\r\n")
+        size = 0
+        while part := await asyncio.get_running_loop().sock_recv(connection, 1 << 20):
+            size += len(part)
+        assert size > len(LARGE)
+        await asyncio.sleep(1)
+
+    assert serve_of_serve(client) == (0, [])
+
+
+def test_a_log_that_nobody_reads_stops_nothing_and_says_what_is_missing() -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb", buffering=0) as reader, open(writing, "w", encoding="utf-8") as stream:
+        log = run_service.lasting(stream, waits=False)
+        for number in range(20_000):  # more than a pipe takes
+            print(f"line {number}", file=log)
+        os.set_blocking(reading, False)
+        first = reader.read(1 << 20)
+        print("a last line", file=log)
+        second = reader.read(1 << 20)
+    assert first.startswith(b"line 0\nline 1\n")
+    lost = b"".join(b"line %d\n" % number for number in range(20_000))[len(first) :]
+    assert second.endswith(b"a last line\n")
+    assert str(len(lost)).encode() in second

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import io
 import json
-import threading
-import time
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,11 +17,8 @@ from starlette.testclient import TestClient
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
-from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.serve.file_processes import FileProcesses
-from docnmt.apps.serve.http import Refused, client_of
-from docnmt.apps.serve.kept import FileJob, FileJobs
-from docnmt.apps.serve.service import PAIRS, Call, SharedModel
+from docnmt.apps.serve.http import client_of
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 Start = Callable[..., TestClient]
@@ -114,18 +106,6 @@ def test_what_is_not_as_expected_is_refused(
         refused(answer)
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "headers"),
-    [
-        ("/translate", OK, JSON), ("/translate", OK, {"content-type": "Application/JSON; charset=utf-8"}),
-        ("/translate/file", FILE, multipart("")), ("/translate/file", FILE, multipart("; charset=UTF-8")),
-        ("/v2/translate", b"target_lang=de&text=%61%20b", FORM),
-    ],
-)  # fmt: skip
-def test_what_is_as_expected_is_not(plain: TestClient, path: str, content: bytes, headers: dict[str, str]) -> None:
-    assert plain.post(path, content=content, headers=headers).status_code == 200
-
-
 def test_sizes(start: Start) -> None:
     client = start(max_body=300, max_request_tokens=30, max_sentence_tokens=10)
     parts = (part for part in (b'{"text": "', *[b"aaaaa"] * 70, b'"}'))
@@ -143,28 +123,6 @@ def test_sizes(start: Start) -> None:
     assert client.post("/translate", json={"documents": [["a dog"] * 5]}).status_code == 200
     ten, eleven = (client.post("/translate", json={"text": "a " * number}) for number in (9, 10))  # with the end
     assert (ten.status_code, refused(eleven)) == (200, (413, "too_long"))
-
-
-def test_what_has_no_words_has_its_limit_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = start(max_request_tokens=1000)
-    monkeypatch.setattr("docnmt.apps.serve.ask.Sentences._as_given", None)  # which would keep them all
-    for documents in ([[]] * 1001, [[""] * 1000]):
-        answer = client.post("/translate", json={"documents": documents})
-        assert refused(answer) == (413, "too_long")
-        assert "1,001" in answer.text
-
-
-def test_packed_files_may_not_grow_beyond_a_body(start: Start) -> None:
-    client, out = start(max_body=2000), io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:
-        name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-        text = "a " * 2000
-        part = f'<w:document xmlns:w="{name}"><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:document>'
-        package.writestr("word/document.xml", part)
-    assert len(out.getvalue()) < 2000
-    answer = client.post("/translate/file?name=a.docx", content=out.getvalue())
-    assert refused(answer) == (413, "too_long")
-    assert "2,000" in answer.json()["error"]["message"]
 
 
 def test_time(start: Start) -> None:
@@ -203,153 +161,7 @@ def test_a_stream_that_nobody_reads_is_given_up(start: Start, capsys: pytest.Cap
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/translate", {"text": "a cat."}),
-        ("/translate", {"q": "a cat.", "source": "en", "target": "de"}),
-        ("/translate/file?kind=json", {"a": "a cat."}),
-        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a cat."}]}),
-        ("/sessions/{}/translate", {}),
-    ],
-)
-def test_a_place_in_the_queue_is_given_back_before_the_answer_is_sent(
-    start: Start, path: str, body: dict[str, Any]
-) -> None:
-    """A client that reads a byte now and then held it for days."""
-    client, held = start(), []
-    path, _, query = path.format(client.post("/sessions", json={"segments": ["a cat."]}).json()["session"]).partition(
-        "?"
-    )
-
-    async def receive() -> Any:
-        if held:
-            await asyncio.sleep(60)
-        held.append(0)
-        return {"type": "http.request", "body": json.dumps(body).encode()}
-
-    async def send(message: Any) -> None:
-        assert message.get("status", 200) == 200
-        held.append(client.service._active)  # type: ignore[attr-defined]
-
-    scope = {
-        "type": "http", "method": "POST", "path": path, "query_string": query.encode(), "http_version": "1.1",
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
-    }  # fmt: skip
-    asyncio.run(client.app(scope, receive, send))
-    assert held == [0, 0, 0]
-
-
-@pytest.mark.parametrize("accept", ["", "application/x-ndjson"])
-def test_what_is_broken_off_at_the_end_is_told_if_it_can_be(
-    start: Start, capsys: pytest.CaptureFixture[str], accept: str
-) -> None:
-    """A body that is read to find the key in it; and a stream whose client does not read its last line."""
-    client, sent = start(token="0123456789abcdef"), []
-    bodies = [{"type": "http.request", "body": b'{"text": "42"}', "more_body": not accept}]
-
-    async def receive() -> Any:
-        return bodies.pop() if bodies else await asyncio.sleep(60)
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-        if b"done" in message.get("body", b""):
-            await asyncio.sleep(60)
-
-    async def stop() -> None:
-        headers = {"content-type": "application/json", "accept": accept}
-        headers |= {"authorization": "Bearer 0123456789abcdef"} if accept else {}
-        scope = {
-            "type": "http", "method": "POST", "path": "/translate", "query_string": b"", "http_version": "1.1",
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        }  # fmt: skip
-        asking = asyncio.create_task(client.app(scope, receive, send))  # type: ignore[arg-type]
-        while accept and not any(b"done" in message.get("body", b"") for message in sent):
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        client.service.stopping = True  # type: ignore[attr-defined]
-        asking.cancel()
-        await asking
-
-    asyncio.run(stop())
-    assert "Traceback" not in capsys.readouterr().err
-    assert sent[0]["status"] == (200 if accept else 503)
-    if not accept:
-        assert json.loads(sent[1]["body"])["error"]["code"] == "stopping"
-
-
 TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb"}
-
-
-@pytest.mark.parametrize(
-    ("path", "slow", "body"),
-    [
-        ("/v2/translate", "http.fields", {"text": "a", "target_lang": "de"}),
-        ("/v2/glossaries", "http.fields", TERMS),
-        ("/v2/glossaries", "kept.TermFinder", TERMS),
-        ("/v2/languages", "forms.fields", {}),
-        ("/v2/document/a", "http.fields", {"document_key": "a"}),
-        ("/detect", "forms.fields", {"q": "a"}),
-        ("/v1/chat/completions", "http.fields", {"messages": []}),
-        ("/v1/chat/completions", "chat.prompted", {"messages": [{"role": "user", "content": "a"}]}),
-        ("/sessions", "http.fields", {}),
-        ("/sessions", "kept.TermFinder", {"glossary": {"a": "b"}}),
-    ],
-)
-def test_large_requests_are_read_beside_the_event_loop(
-    start: Start, monkeypatch: pytest.MonkeyPatch, path: str, slow: str, body: dict[str, Any]
-) -> None:
-    """A form of 8 MB took 5 s, a chat of as much 45 s; nobody else was answered meanwhile, not even /health."""
-    module, name = slow.split(".")
-    chapter = importlib.import_module(f"docnmt.apps.serve.{module}")
-    client, threads, own = start(), [], getattr(chapter, name)
-
-    def called(*words: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        return own(*words)
-
-    monkeypatch.setattr(chapter, name, called)
-    assert client.post(path, json=body).status_code < 500
-    assert [name.partition("_")[0] for name in threads] == ["asyncio"]  # of the pool of asyncio.to_thread
-
-
-def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Translating, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = start().service  # type: ignore[attr-defined]
-    pairs = [(line, line) for document in small_system.text(5, 4) for line in document]
-    expected = [*map(beginnings, aligned(read_pairs(models.loaded.models[0], models.loaded.task, pairs)))]
-    call, calls = service.worker.call, []
-    monkeypatch.setattr(service.worker, "call", lambda function: (calls.append(function), call(function))[1])
-    asked = SharedModel(Call(service, None, time.monotonic() + 60), lambda _: None)
-    assert asked.align(pairs) == expected
-    assert len(calls) == -(-len(pairs) // PAIRS) > 1
-    asked.leave()
-    late = SharedModel(Call(service, None, time.monotonic() - 1), lambda _: None)
-    for each, code in ((asked, "gone"), (late, "late")):
-        with pytest.raises(Refused) as caught:
-            each.align(pairs)
-        assert caught.value.code == code
-    assert len(calls) == -(-len(pairs) // PAIRS)
-
-
-def test_a_full_queue_says_when_to_come_again(start: Start) -> None:
-    client = start(queue_length=2)
-    documents, answers = small_system.text(40, 30), []
-
-    def post() -> None:
-        answers.append(client.post("/translate", json={"documents": documents}).status_code)
-
-    threads = [threading.Thread(target=post) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    while client.service._active < 2:  # type: ignore[attr-defined]
-        time.sleep(0.01)
-    answer = client.post("/translate", json={"text": "a"})
-    assert refused(answer) == (503, "queue_full")
-    assert int(answer.headers["retry-after"]) > 0
-    for thread in threads:
-        thread.join()
-    assert answers == [200, 200]
-    assert client.post("/translate", json={"text": "a"}).status_code == 200
 
 
 def test_only_pages_of_its_own_and_names_of_its_own(start: Start) -> None:
@@ -382,18 +194,6 @@ def test_every_answer_has_security_headers(start: Start) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["cache-control"] == "no-store"
-
-
-def test_an_error_of_the_search_ends_its_requests_and_not_the_service(
-    start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    client = start()
-    with monkeypatch.context() as patch:
-        patch.setattr("docnmt.core.search.scheduler.encode", lambda *args: 1 / 0)
-        assert refused(client.post("/translate", json={"text": "a"})) == (500, "failed")
-    assert "ZeroDivisionError" in capsys.readouterr().err
-    assert client.post("/translate", json={"text": "a"}).status_code == 200
-    assert client.get("/health").status_code == 200
 
 
 def test_health_and_readiness(start: Start) -> None:
@@ -500,22 +300,6 @@ def test_a_glossary_is_its_owners(start: Start) -> None:
     assert seen(mine) == [1, 200, 200, 200]
     assert client.delete(f"/v2/glossaries/{name}", headers=mine).status_code == 204
     assert seen(mine) == [0, 404, 404, 404]
-
-
-def test_what_is_kept_is_forgotten_though_nobody_asks() -> None:
-    async def kept() -> None:
-        store = FileJobs()
-        store.life = 0.1
-        for name in ("idle", "used", "at work"):
-            store.add(FileJob(id=name, key="", name=name))
-            store._items[name].status = "translating" if name == "at work" else "done"
-        for _ in range(30):
-            await asyncio.sleep(0.02)
-            assert store.get("used") is not None
-        assert {*store._items} == {"used", "at work"}
-        assert {job.id for job in store} == {"used", "at work"}
-
-    asyncio.run(kept())
 
 
 def test_a_client_is_an_address_or_a_network() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import queue
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +12,14 @@ from typing import Any
 
 import pytest
 import small_system
-
-pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from served import ARCHITECTURES, started
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
+from docnmt.apps.serve.ask import Sentences
+from docnmt.apps.serve.search import Order, Worker
 from docnmt.apps.serve.service import Call
 from docnmt.apps.serve.sessions import Sessions, SessionSegment
-from docnmt.core.search import scheduler as group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 
@@ -36,17 +37,6 @@ def client() -> Iterator[Any]:
     found = started(models(), max_sessions=3, max_request_tokens=300, max_body=4000)
     yield found
     found.service.worker.stop()
-
-
-def test_a_body_that_says_nothing_may_be_left_out() -> None:
-    client = started(models())
-    made = client.post("/sessions")
-    assert (made.status_code, made.json()["segments"]) == (201, [])
-    address = f"/sessions/{made.json()['session']}"
-    assert client.post(f"{address}/translate").json() == {"segments": []}
-    assert client.post(f"{address}/segments").status_code == 400  # it must say which
-    assert client.post("/sessions", content=b"a").status_code == 415
-    client.service.worker.stop()
 
 
 @pytest.mark.parametrize(("arch", "options"), ARCHITECTURES, ids=[arch for arch, _ in ARCHITECTURES])
@@ -173,39 +163,6 @@ def test_sessions_are_few_and_forgotten() -> None:
     client.service.worker.stop()
 
 
-def test_a_line_without_text_has_no_translation() -> None:
-    client = started(models())
-    segments = [{"source": "a dog.\n\na cat.", "translation": "the river\nno\nline"}, "it walks."]
-    address = f"/sessions/{client.post('/sessions', json={'segments': segments}).json()['session']}"
-    assert client.post(f"{address}/translate", json={}).status_code == 200
-    client.service.worker.stop()
-
-
-def test_an_open_document_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    client, calls = started(models("hier_cond_transformer_tiny")), []
-    encode = group.encode_together
-    monkeypatch.setattr(group, "encode_together", lambda *args: (calls.extend(args[0]), encode(*args))[1])
-
-    def opened() -> str:
-        return f"/sessions/{client.post('/sessions', json={'segments': SOURCE}).json()['session']}"
-
-    def translated(address: str, number: int) -> str:
-        (found,) = client.post(f"{address}/translate", json={"segments": [number]}).json()["segments"]
-        return str(found["translation"])
-
-    address = opened()
-    apart = [translated(address, number) for number in range(5)]
-    assert len(calls) == 1
-    assert apart == [translated(opened(), number) for number in range(5)]
-    assert len(calls) == 6
-    client.post(f"{address}/segments", json={"segments": ["the river."], "before": 0})
-    found = translated(address, 5)
-    assert len(calls) == 7
-    whole = client.post("/translate", json={"text": "\n".join(["the river.", *SOURCE])}).json()["text"]
-    assert found == whole.split("\n")[5]
-    client.service.worker.stop()
-
-
 @pytest.mark.parametrize("what", ["added", "deleted"])
 def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The draft was kept in the segment that had the number then; the encodings of a deleted session stayed."""
@@ -233,3 +190,73 @@ def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.Mon
     else:
         assert not list(kept[0])
     client.service.worker.stop()
+
+
+# The thread that owns the model: what goes wrong for one request is that request's alone.
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    loaded = LoadedModels((Path("m"),), (small_system.model("hier_cond_transformer_tiny"),), small_system.task())
+    started = Worker(Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2)))
+    yield started
+    started.stop()
+
+
+class Client:
+    """One who waits for an order."""
+
+    def __init__(self, documents: list[list[str]], *, explain: bool = False) -> None:
+        self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        corpus = small_system.corpus(documents)
+        numbers = range(corpus.num_sentences) if explain else None
+        self.order = Order(Sentences(corpus, [], explain=numbers), self.told.put, time.monotonic() + 60)
+
+    def end(self) -> tuple[str, dict[int, str], int]:
+        """How it ended, the translations, and how many events there were."""
+        found: dict[int, str] = {}
+        count = 0
+        while not isinstance(event := self.told.get(timeout=60), str):
+            found[event[0]] = event[1].text
+            count += 1
+        return event, found, count
+
+
+def together(worker: Worker, clients: list[Client]) -> list[tuple[str, dict[int, str], int]]:
+    """Orders that the thread takes at once."""
+    ready = threading.Event()
+    worker.call(ready.wait)
+    for client in clients:
+        worker.submit(client.order)
+    ready.set()
+    return [client.end() for client in clients]
+
+
+DOCUMENTS = [small_system.text(2, 5, seed=n) for n in range(4)]
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_fault_of_the_search_is_one_requests_alone(
+    steps: int, worker: Worker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = [together(worker, [Client(documents)])[0] for documents in DOCUMENTS]
+    clients = [Client(documents) for documents in DOCUMENTS]
+    left = steps
+    step = worker._scheduler.step
+
+    def wrong() -> None:
+        """Each time that one request is at work, a few steps go well."""
+        nonlocal left
+        step()
+        if clients[1].order.job in worker._scheduler.jobs:
+            left -= 1
+            if left < 0:
+                left = steps
+                raise RuntimeError("this request's fault")
+
+    monkeypatch.setattr(worker._scheduler, "step", wrong)
+    ends = together(worker, clients)
+    assert ends[1][0] == "failed"
+    assert [end for n, end in enumerate(ends) if n != 1] == [end for n, end in enumerate(alone) if n != 1]
+    assert capsys.readouterr().err.count("this request's fault") >= 2
+    assert together(worker, [Client(DOCUMENTS[1])])[0] == alone[1]

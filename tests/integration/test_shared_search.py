@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import random
-import weakref
 from typing import Any
 
 import pytest
 import small_system
 import torch
 
-from docnmt.core.search import scheduler
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
 from docnmt.core.search.generators import Hypothesis
 from docnmt.core.search.scheduler import Job, Scheduler
 from docnmt.core.search.translate import given_tokens, translate_corpus, translation
-from docnmt.runtime.device import INVARIANT_ROWS
 
 ARCHITECTURES = [
     "transformer_tiny", "concat_transformer_tiny", "doc_transformer_tiny", "hier_transformer_tiny",
@@ -92,27 +88,6 @@ def test_a_request_among_others_is_the_request_alone(arch: str, name: str) -> No
         assert scores == pytest.approx([found.score for _, found in sorted(alone.items())], rel=1e-5, abs=1e-4)
 
 
-def test_two_texts_at_once_take_fewer_steps_than_one() -> None:
-    """Copies of slots, which fill a batch of fewer than `INVARIANT_ROWS`, take no place of others."""
-    models, search = [small_system.model("transformer_tiny")], GreedyConfig(**SHORT)
-    steps, found = [], []
-    for width in (1, 2, 3):
-        options = GenerationConfig(generator="greedy", max_tokens=60, batch_size=width)
-        asked = Asked(models, options, search, small_system.text(3, 6, seed=1))
-        shared = Scheduler(models, options, search)
-        shared.submit(asked.job)
-        steps.append(0)
-        with torch.inference_mode():
-            while shared.jobs:
-                shared.step()
-                assert shared.slots <= width
-                steps[-1] += 1
-        found.append([each.text for _, each in sorted(asked.found.items())])
-    assert found[0] == found[1] == found[2]
-    assert steps[1] < 0.7 * steps[0]
-    assert steps[2] < 0.5 * steps[0]
-
-
 def check_alone(models: list[Any], texts: Any = REQUESTS[:6], *, cancel: int = -1, **kinds: Any) -> list[Asked]:
     """Check that each request, but one that leaves, gets what it gets alone."""
     options = kinds.get("options", GenerationConfig(max_tokens=60, batch_size=8))
@@ -145,24 +120,6 @@ def test_a_request_that_leaves_changes_nothing_for_others(name: str) -> None:
     assert len(left.found) < left.job.corpus.num_sentences - 1
 
 
-def test_a_sentence_need_not_wait_for_a_book() -> None:
-    models = [small_system.model("transformer_tiny")]
-    options, search = GenerationConfig(max_tokens=60, batch_size=4), BeamSearchConfig(beam=2, **SHORT)
-    book, sentence = (
-        Asked(models, options, search, texts) for texts in (small_system.text(30, 8, seed=1), [["a dog sees."]])
-    )
-    shared = Scheduler(models, options, search)
-    with torch.inference_mode():
-        shared.submit(book.job)
-        for _ in range(10):
-            shared.step()
-        shared.submit(sentence.job)
-        while sentence.job in shared.jobs:
-            shared.step()
-    assert sentence.found
-    assert book.job.left > 0.7 * book.job.corpus.num_sentences
-
-
 def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
     models, options = [small_system.model("transformer_tiny")], GenerationConfig(generator="greedy", batch_size=2)
     shared = Scheduler(models, options, GreedyConfig())
@@ -181,51 +138,3 @@ def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
                 break
             shared.step()
     assert late.job.left == 0
-
-
-def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    from docnmt.functional.decoding import Shelf
-
-    monkeypatch.delattr(Shelf, "any_memory")
-    check_alone([small_system.model("cond_transformer_tiny")])
-
-
-def test_the_model_never_sees_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small products take other kernels; copies stand beside the last texts and come to nothing."""
-    seen: list[int] = []
-    step = scheduler.next_scores
-
-    def counting(models: Any, tokens: torch.Tensor, states: Any) -> torch.Tensor:
-        seen.append(len(tokens))
-        return step(models, tokens, states)
-
-    monkeypatch.setattr(scheduler, "next_scores", counting)
-    options, search = GenerationConfig(batch_size=2), BeamSearchConfig(beam=1, **SHORT)
-    asked = Asked([small_system.model("transformer_tiny")], options, search, REQUESTS[5])
-    served([small_system.model("transformer_tiny")], [asked], options, search)
-    assert len(asked.found) == asked.job.corpus.num_sentences - 1  # one is given
-    assert min(seen) >= INVARIANT_ROWS
-
-
-@pytest.mark.parametrize("cancel", [-1, 0])
-def test_encodings_are_freed_with_their_last_text(monkeypatch: pytest.MonkeyPatch, cancel: int) -> None:
-    """Without the garbage collector: they hold whole documents."""
-    encode, alive = scheduler.encode, []
-
-    def noting(pieces: Any) -> Any:
-        encodings = encode(pieces)
-        alive.extend(weakref.ref(encoding) for encoding in encodings)
-        return encodings
-
-    monkeypatch.setattr(scheduler, "encode", noting)
-    models = [small_system.model("cond_transformer_tiny", target_context="conditional")]
-    options, search = GenerationConfig(max_tokens=30, batch_size=4), BeamSearchConfig(beam=2, **SHORT)
-    asked = [Asked(models, options, search, texts) for texts in [small_system.text(4, 6, seed=77), *REQUESTS[:3]]]
-    gc.collect()
-    gc.disable()
-    try:
-        served(models, asked, options, search, cancel=cancel)
-        assert len(alive) > 4
-        assert not any(encoding() for encoding in alive)
-    finally:
-        gc.enable()

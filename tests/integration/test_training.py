@@ -62,32 +62,6 @@ def test_resume_keeps_patience_and_best(data: Path, tmp_path: Path) -> None:
     assert min(losses) == losses[-3] == progress["best"][1]
 
 
-def test_a_validation_at_a_limit_may_be_best_but_does_not_count(data: Path, tmp_path: Path) -> None:
-    """Off the schedule: in the log, perhaps checkpoint_best, but neither in the history nor in the patience."""
-    train(data, tmp_path / "run", "--max-update", "3")
-    header = load_checkpoint(tmp_path / "run" / "checkpoint_last.safetensors").header
-    assert header["progress"]["history"] == []
-    assert header["progress"]["best"] == [3, header["scores"]["loss"]]
-    assert [line["update"] for line in log(tmp_path / "run", ["valid"])] == [3]
-
-
-def test_plateau_schedule_continues(data: Path, tmp_path: Path) -> None:
-    common = ("--lr-scheduler", "plateau", "--lr", "1", "--warmup-updates", "0")
-    train(data, tmp_path / "whole", *common, "--max-epoch", "6")
-    for epoch in (2, 3, 6):
-        train(data, tmp_path / "parts", *common, "--max-epoch", str(epoch))
-    assert log(tmp_path / "whole") == log(tmp_path / "parts")
-    assert log(tmp_path / "whole", ["train"])[-1]["lr"] < 1
-
-
-def test_finished_training_says_so(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(data, tmp_path / "run", "--max-update", "4")
-    before = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "run").glob("[!.]*")}
-    assert train(data, tmp_path / "run", "--max-update", "4") == 0
-    assert "finished already (update 4)" in capsys.readouterr().err
-    assert {file.name: file.stat().st_mtime_ns for file in (tmp_path / "run").glob("[!.]*")} == before
-
-
 def test_only_limits_may_change(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(data, tmp_path / "run", "--max-update", "2")
     capsys.readouterr()
@@ -99,17 +73,6 @@ def test_only_limits_may_change(data: Path, tmp_path: Path, capsys: pytest.Captu
     assert str(tmp_path / "other") in capsys.readouterr().err
     new_limits = ("--max-epoch", "2", "--patience", "9", "--keep-last", "2", "--save-interval-updates", "4")
     assert train(data, tmp_path / "run", *new_limits) == 0
-
-
-def test_another_thread_count_warns(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(data, tmp_path / "run", "--max-update", "2")
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads + 1)
-        assert train(data, tmp_path / "run", "--max-update", "3") == 0
-    finally:
-        torch.set_num_threads(threads)
-    assert f"{threads + 1}" in capsys.readouterr().err
 
 
 def test_config_file_repeats_the_run(data: Path, tmp_path: Path) -> None:
@@ -164,6 +127,58 @@ def test_without_validation_every_save_is_kept(data: Path, tmp_path: Path) -> No
         assert torch.equal(tensor, model[name])
 
 
+def test_foreign_folder_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("precious")
+    for extra in ([], ["--overwrite"]):
+        assert train(data, tmp_path / "thesis", "--max-update", "1", *extra) == 1
+        assert "thesis" in capsys.readouterr().err
+    assert [file.name for file in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
+
+
+def test_overwrite_starts_anew(data: Path, tmp_path: Path) -> None:
+    train(data, tmp_path / "run", "--max-update", "6")
+    assert train(data, tmp_path / "run", "--max-update", "4", "--seed", "5", "--overwrite") == 0
+    train(data, tmp_path / "fresh", "--max-update", "4", "--seed", "5")
+    assert log(tmp_path / "run") == log(tmp_path / "fresh")
+
+
+# `--ema`: the mean of the weights is judged and used; training itself does not know of it.
+
+
+LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
+
+
+def test_the_mean_follows_its_equation(data: Path, tmp_path: Path) -> None:
+    """From the weights after each update, which single runs give."""
+    updates, decay, common = 6, 0.5, ("--disable-validation",)
+    weights = []
+    for update in range(updates + 1):
+        run = tmp_path / f"run{update}"
+        assert train(data, run, *common, "--max-update", str(update)) == 0
+        weights.append(load_checkpoint(run / LAST).group("model"))
+    assert train(data, tmp_path / "mean", *common, "--max-update", str(updates), "--ema", str(decay)) == 0
+    found = load_checkpoint(tmp_path / "mean" / LAST)
+    for name, mean in found.group("ema").items():
+        expected = weights[0][name].double()
+        for n in range(1, updates + 1):
+            kept = min(decay, (1 + n) / (10 + n))
+            expected = kept * expected + (1 - kept) * weights[n][name].double()
+        torch.testing.assert_close(mean.double(), expected, rtol=1e-6, atol=1e-7)
+        assert torch.equal(found.group("model")[name], weights[-1][name])  # trained as without
+
+
+def test_validation_and_best_are_the_mean_s(data: Path, tmp_path: Path) -> None:
+    options = ("--max-epoch", "2", "--ema", "0.9", "--keep-last", "1")
+    assert train(data, tmp_path / "run", *options) == 0
+    best, last = (load_checkpoint(tmp_path / "run" / name) for name in (BEST, LAST))
+    assert not best.group("ema")
+    assert last.header["progress"]["best"][0] == last.header["progress"]["update"]  # or the next line says nothing
+    for name, mean in last.group("ema").items():
+        assert torch.equal(best.group("model")[name], mean)
+    load_model(tmp_path / "run")
+
+
 def test_weights_of_different_models_have_no_mean(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,39 +196,10 @@ def test_weights_of_different_models_have_no_mean(
     assert "--width" in capsys.readouterr().err
 
 
-def test_dry_run_writes_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(data, tmp_path / "run", "--dry-run") == 0
-    text = capsys.readouterr().out
-    assert "--max-tokens" in text
-    assert "batches: " in text
-    assert "memory: " in text
-    assert "time: about " in text
-    assert not (tmp_path / "run").exists()
-
-
-def test_foreign_folder_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.tex").write_text("precious")
-    for extra in ([], ["--overwrite"]):
-        assert train(data, tmp_path / "thesis", "--max-update", "1", *extra) == 1
-        assert "thesis" in capsys.readouterr().err
-    assert [file.name for file in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
-
-
-def test_overwrite_starts_anew(data: Path, tmp_path: Path) -> None:
-    train(data, tmp_path / "run", "--max-update", "6")
-    assert train(data, tmp_path / "run", "--max-update", "4", "--seed", "5", "--overwrite") == 0
-    train(data, tmp_path / "fresh", "--max-update", "4", "--seed", "5")
-    assert log(tmp_path / "run") == log(tmp_path / "fresh")
-
-
-def test_inspect(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from docnmt.cli.inspect import main as inspect
-
-    train(data, tmp_path / "run", "--max-epoch", "1")
-    capsys.readouterr()
-    assert inspect([str(tmp_path / "run")]) == 0
-    text = capsys.readouterr().out
-    for part in ("toy (model toy)", "embedding", "--max-tokens", "epoch 2", "fingerprint toy-60-11-0"):
-        assert part in text
-    assert inspect([str(tmp_path / "nothing")]) == 1
+def test_plateau_schedule_continues(data: Path, tmp_path: Path) -> None:
+    common = ("--lr-scheduler", "plateau", "--lr", "1", "--warmup-updates", "0")
+    train(data, tmp_path / "whole", *common, "--max-epoch", "6")
+    for epoch in (2, 3, 6):
+        train(data, tmp_path / "parts", *common, "--max-epoch", str(epoch))
+    assert log(tmp_path / "whole") == log(tmp_path / "parts")
+    assert log(tmp_path / "whole", ["train"])[-1]["lr"] < 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -18,8 +19,10 @@ from commands import SHORT, Run
 from small_models import Numbers
 
 import docnmt
-from docnmt.cli import inspect, train
-from docnmt.core.corpus import ParallelCorpus, structure_of
+from docnmt.cli import generate, score, train
+from docnmt.cli.convert import main as convert
+from docnmt.cli.inspect import main as inspect
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.glossary import Glossary
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.dry_run import model_card
@@ -55,13 +58,6 @@ def test_a_precision_is_that_of_the_command(path: Path, run: Run) -> None:
     words = ["--int8", "--path", str(path), "--input-format", "corpus", "--max-len-a", "0.5", "--max-len-b", "2"]
     _, out, _ = run("translate", *words, stdin="\n".join(lines).encode())
     assert out.splitlines() == [each.text for each in found]
-
-
-def test_a_precision_that_there_is_not_is_refused(path: Path) -> None:
-    with pytest.raises(UserError, match="int4"):
-        docnmt.load(path, precision="int4")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="fp16"):
-        docnmt.load(path, precision="fp16")
 
 
 def texts(documents: list[list[docnmt.Translation]]) -> list[list[str]]:
@@ -150,23 +146,6 @@ def test_structure_is_read(tmp_path: Path) -> None:
         assert_same(found, expected)
 
 
-def test_levels_are_those_of_a_corpus() -> None:
-    document = docnmt.Document.nested([[["a"], ["b", "c"]], [["d"]]])
-    assert structure_of([document]).levels.tolist() == [[0, 0], [0, 1], [0, 1], [1, 0]]
-    assert structure_of([docnmt.Document(("x",)), document]).levels[0].tolist() == [-1, -1]
-    assert docnmt.Document.nested(["a", "b"]) == docnmt.Document(("a", "b"), ((), ()))
-    parts: Any
-    for parts in ([1], None, {"a": 1}, [b"a"], [["a"], [None]]):
-        with pytest.raises(UserError, match=r"^Document\.nested:"):
-            docnmt.Document.nested(parts)
-    for parts, message in ((("ab",), "sentences: .* got str"), ((("a",), 3), "units: .* got int")):
-        with pytest.raises(UserError, match=f"^Document: {message}$"):
-            docnmt.Document(*parts)
-    for units in ([("a",)], [("a",), ("a", "b")]):
-        with pytest.raises(UserError):
-            docnmt.Document(("x", "y"), tuple(units))
-
-
 def test_what_is_given_stays_and_is_read(model: docnmt.Translator) -> None:
     document = ["the dog sleeps.", "", "it sees a cat.", "the cat sleeps."]
     free = model.translate(document, **BRIEF)
@@ -196,14 +175,6 @@ def test_scores_of_its_own_translations_are_those_of_search(arch: str, options: 
     )
 
 
-def test_documents_stand_for_lists_on_both_sides(model: docnmt.Translator) -> None:
-    lists = [["a cat sees.", "it sleeps."], ["the old dog."]]
-    one, several = docnmt.Document(tuple(lists[0])), [docnmt.Document(tuple(each)) for each in lists]
-    assert model.score(one, one) == model.score(lists[0], lists[0])
-    assert model.score(several, several) == model.score(lists, lists)
-    assert model.align(several, several) == model.align(lists, lists)
-
-
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
@@ -222,17 +193,6 @@ def test_documents_stand_for_lists_on_both_sides(model: docnmt.Translator) -> No
 def test_what_is_no_document_is_refused(model: docnmt.Translator, documents: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         model.translate(documents)
-
-
-def test_what_would_do_nothing_or_lose_the_order_is_refused(tmp_path: Path) -> None:
-    plain = docnmt.load(small_system.save(tmp_path / "plain.safetensors"))
-    assert plain.score(["a"], ["b"], lenpen="0.5", max_tokens="9") == plain.score(["a"], ["b"], lenpen=0.5)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="documents:"):
-        plain.translate({"a", "b"})  # type: ignore[call-overload]
-    for ask in (plain.translate, lambda text, **more: plain.score(text, text, **more)):
-        with pytest.raises(UserError, match="context_window:"):
-            ask(["a"], context_window=1)
-    assert len(plain.translate(["a"], context_window=0, **BRIEF)) == 1
 
 
 def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None:
@@ -275,20 +235,6 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
         model.score(["a", "b"], ["c"])
     with pytest.raises(UserError, match="sources:"):
         model.score("a", "b")
-
-
-def test_generators_and_memory_are_those_of_the_command(model: docnmt.Translator, folder: Path) -> None:
-    document = DOCUMENTS[1]
-    greedy = model.translate(document, generator="greedy", **BRIEF)
-    assert [t.text for t in greedy] == [t.text for t in model.translate(document, beam=1, **BRIEF)]
-    drawn = model.translate(document, generator="sampling", seed=3, **BRIEF)
-    assert_same(drawn, model.translate(document, generator="sampling", seed=3, batch_size=1, **BRIEF))
-    risk: dict[str, Any] = {"generator": "sampling", "mbr": "chrf", "mbr_samples": 4, "seed": 3, **BRIEF}
-    assert_same(model.translate(document, **risk), model.translate(document, batch_size=1, **risk))
-    apart = model.translate(document, context_window=0, **BRIEF)
-    assert [each.score for each in apart[1:]] != [each.score for each in model.translate(document, **BRIEF)[1:]]
-    with pytest.raises(UserError):
-        model.translate(document, memory=folder / "data")
 
 
 def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None:
@@ -347,37 +293,6 @@ def test_translations_keep_to_a_glossary(arch: str, options: dict[str, Any], tmp
                 assert wanted.found(text) or same_translation(one, other)
 
 
-def test_commands_take_a_glossary(run: Run, path: Path, tmp_path: Path) -> None:
-    (tmp_path / "terms.tsv").write_text("cat\told house\n", encoding="utf-8")
-    words = ("translate", "--path", str(path), "--max-len-a", "0.5", "--glossary", str(tmp_path / "terms.tsv"))
-    status, out, _ = run(*words, stdin=b"a cat sleeps.\nit sees.\n")
-    assert status == 0
-    assert " old house " in f" {out.splitlines()[0]} "
-    status, _, err = run(*words, "--generator", "sampling", stdin=b"a cat.\n")
-    assert status == 2
-    assert "--generator" in err
-    (tmp_path / "terms.tsv").write_text("cat\t\n", encoding="utf-8")
-    assert run(*words, stdin=b"a cat.\n")[0] == 1
-
-
-def test_documents_and_text_are_explained(run: Run, path: Path, tmp_path: Path) -> None:
-    words = ("translate", "--path", str(path), "--max-len-a", "0.5", "--max-len-b", "2")
-    status, out, _ = run(*words, "--explain", str(tmp_path / "read.jsonl"), stdin=b"A cat. It sleeps.\n\nit sees.\n")
-    assert status == 0
-    rows = [json.loads(line) for line in (tmp_path / "read.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [row["source"] for row in rows] == ["A cat.", "It sleeps.", "it sees."]
-    assert out.splitlines()[0] == f"{rows[0]['translation']} {rows[1]['translation']}"
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text(f"the {name} sleeps.\n\na dog.\n", encoding="utf-8")
-    files = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
-    explain = ["--explain", str(tmp_path / "read.jsonl")]
-    assert run(*words, *files, "-o", str(tmp_path / "out"), *explain)[0] == 1  # there is such a file
-    assert run(*words, *files, "-o", str(tmp_path / "out"), *explain, "--overwrite")[0] == 0
-    rows = [json.loads(line) for line in (tmp_path / "read.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [(row["document"], row["sentence"]) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert all(len(row["decoder"][0]["rows"]) == len(row["pieces"]) + 1 for row in rows)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -400,26 +315,6 @@ def test_the_command_of_a_model_card_asks_for_the_same_model(
             assert (list(found) if isinstance(found, tuple) else found) == value, name
 
 
-def test_a_model_card_has_what_its_reader_needs(folder: Path, tmp_path: Path, capsys: Any) -> None:
-    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1}
-    where = tmp_path / "small"
-    docnmt.train(folder / "data", save_dir=where, arch="transformer_tiny", max_update=1, lr=0.002, **sizes)
-    capsys.readouterr()
-    assert inspect.main(["--card", str(where)]) == 0
-    card = capsys.readouterr().out
-    assert card.startswith("---\nlanguage:\n- en\n- de\nlicense: TODO\n")
-    for text in ("# small\n", "`transformer_tiny`", "45 subwords", "| loss |", 'docnmt.load("checkpoint_best'):
-        assert text in card
-    command = next(line for line in card.splitlines() if line.startswith("    docnmt-train "))
-    assert "--position" not in command  # nothing was asked of it
-    again = train.parse(shlex.split(command)[1:])
-    assert again["optimization"].lr == 0.002
-    assert again["model"].embed_dim == 16
-    assert again["run"].max_update == 1
-    (where / "README.md").write_text(card, encoding="utf-8")  # beside the checkpoints it disturbs nothing
-    assert docnmt.train(folder / "data", save_dir=where, arch="transformer_tiny", max_update=2, lr=0.002, **sizes).best
-
-
 @pytest.mark.parametrize("arch", ["cond_transformer", "transformer"])
 def test_a_context_is_the_beginning_of_the_document_and_not_returned(arch: str, tmp_path: Path) -> None:
     more = {"target_context": "conditional"} if arch == "cond_transformer" else {}
@@ -435,22 +330,92 @@ def test_a_context_is_the_beginning_of_the_document_and_not_returned(arch: str, 
     assert_same(model.translate("One two. Three.", context="", **BRIEF), model.translate("One two. Three.", **BRIEF))
 
 
-def test_a_context_in_a_document_with_units_is_a_unit_of_its_own(model: docnmt.Translator) -> None:
-    before, own = DOCUMENTS[0][:1], DOCUMENTS[0][1:]
-    nested = docnmt.Document.nested([before, own])
-    assert_same(
-        model.translate(docnmt.Document.nested([own]), context=before, **BRIEF), model.translate(nested, **BRIEF)[1:]
-    )
+# A corpus to its scores in Python: what the commands do, with their results as values.
 
 
-@pytest.mark.parametrize(("context", "message"), [
-    (3, "context:"),
-    ([3], "context:"),
-    ([("one",)], "context:"),
-    ([("one", 3)], "context:"),
-])  # fmt: skip
-def test_a_context_of_another_shape_is_refused(model: docnmt.Translator, context: object, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        model.translate(["one"], context=context)
-    with pytest.raises(UserError, match="context:"):
-        model.translate([["one"], ["two"]], context=["one"])
+SHORT_OF_LIBRARY = {"max_len_a": 0.5, "max_len_b": 2, "beam": 2}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data, and a model of two updates."""
+    folder = tmp_path_factory.mktemp("library")
+    prefixes = {name: str(folder / name) for name in ("train", "valid", "test")}
+    for name, prefix in prefixes.items():
+        for side in ("en", "de"):
+            lines = "\n\n".join("\n".join(f"{w} {side} ." for w in (f"a{n}", "b", "c")) for n in range(8))
+            Path(f"{prefix}.{side}").write_text(f"{lines}\n{name} .\n")
+    data = docnmt.preprocess(
+        source_lang="en", target_lang="de", trainpref=prefixes["train"], validpref=prefixes["valid"],
+        testpref=prefixes["test"], destdir=folder / "data", vocab_size=26,
+    )  # fmt: skip
+    assert data == folder / "data"
+    trained = docnmt.train(data, arch="transformer_tiny", save_dir=folder / "run", max_update=2, device="cpu")
+    assert trained.last is not None
+    return folder
+
+
+def test_generate_gives_what_the_command_prints_and_writes(
+    library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = docnmt.generate(library / "data", library / "run", device="cpu", **SHORT_OF_LIBRARY)
+    assert not capsys.readouterr().out
+    assert [len(document) for document in found.translations] == [3] * 7 + [4]
+    words = ["--path", str(library / "run"), "--device", "cpu", "--beam", "2", "--max-len-a", "0.5", "--max-len-b", "2"]
+    assert generate.main([str(library / "data"), *words, "--results-path", str(tmp_path / "r"), "--quiet"]) == 0
+    texts = (tmp_path / "r/hypotheses.txt").read_text().split("\n")[:-1]
+    sentences = [each.text for document in found.translations for each in document]
+    assert [line for n, line in enumerate(texts) if (n + 1) % 4 or n == 31] == sentences
+    scores = json.loads((tmp_path / "r/scores.json").read_text())
+    without = {key: value for key, value in scores.items() if key not in ("speed", "settings")}
+    assert {key: value for key, value in json.loads(json.dumps(found.scores)).items() if key in without} == without
+
+
+def test_score_gives_what_the_command_prints_as_json(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ref, sys = str(library / "test.de"), str(library / "test.en")
+    found = docnmt.score(ref=ref, sys=sys, metrics=["TER"])
+    assert not capsys.readouterr().out
+    assert score.main(["--ref", ref, "--sys", sys, "--metrics", "TER", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
+
+
+# Models on the Hugging Face hub: out of its local cache, without a network.
+
+
+SCRIPT = """
+import sys, docnmt
+from docnmt.cli.translate import main
+print(docnmt.load("some/model").translate(["a b c"], beam=2)[0].text)
+print(docnmt.load("hf://some/model").score(["a b"], ["b a"])[0])
+status = [main(["--path", path, "--input-format", "corpus", "--beam", "2"]) for path in sys.argv[1:]]
+print(status)
+"""
+
+
+def test_a_folder_for_the_hub_is_loaded_from_its_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A document model, whole: card, settings of the search, checkpoint without optimizer."""
+    pytest.importorskip("huggingface_hub")
+    own = small_system.random_checkpoint(tmp_path / "own.safetensors")
+    folder = tmp_path / "cache/models--some--model/snapshots/0123"
+    assert convert([str(own), str(tmp_path / "model"), "--to", "hub-folder"]) == 0
+    assert inspect(["--verify", str(tmp_path / "model")]) == 0
+    card = (tmp_path / "model/README.md").read_text(encoding="utf-8")
+    assert 'docnmt.load("ORGANISATION/model")' in card
+    assert card.startswith("---\nlanguage:\n- ")
+    assert json.loads((tmp_path / "model/generation_config.json").read_text())["num_beams"] == 5
+    assert convert([str(own), str(tmp_path / "model"), "--to", "hub-folder", "-t", "de", "--overwrite"]) == 2
+    shutil.copytree(tmp_path / "model", folder)
+    (tmp_path / "cache/models--some--model/refs").mkdir()
+    (tmp_path / "cache/models--some--model/refs/main").write_text("0123")
+    settings = {"HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "hf://some/model", "hf://some/model:hf://some/model@main", "hf://no/model"],
+        input=b"a b c\n", capture_output=True, env={**os.environ, **settings}, cwd=tmp_path, check=True,
+    )  # fmt: skip
+    text, score, one, *others = found.stdout.decode().split("\n")
+    assert text == one
+    assert float(score) < 0
+    assert others[-2] == "[0, 0, 1]"
+    errors = [line for line in found.stderr.decode().splitlines() if " error: " in line]
+    assert len(errors) == 1
+    assert "hf://no/model" in errors[0]

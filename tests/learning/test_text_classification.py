@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,17 +12,13 @@ import pytest
 import torch
 
 from docnmt.cli import classify, preprocess, train
-from docnmt.core.batch import plan_batches
-from docnmt.options import contradictions
 from docnmt.other_tasks.classification import (
     FusionClassifier,
-    LabelledArrays,
     TextClassification,
     TextDataset,
     WordVocabulary,
     label_probabilities,
     labelled_arrays,
-    ordered_labels,
 )
 from docnmt.other_tasks.options import FusionClassifierConfig, TextClassificationConfig
 
@@ -55,19 +50,6 @@ def task_of(folder: Path, **options: object) -> TextClassification:
     return TextClassification.load(TextClassificationConfig(**options), folder)  # type: ignore[arg-type]
 
 
-def test_words_are_counted_in_training_texts_alone() -> None:
-    vocabulary = WordVocabulary.count(["The the film", "a Film <unk>", "once"], size=50, min_frequency=2)
-    assert vocabulary.words == ("<unk>", "film", "the")
-    assert vocabulary.encode(["THE film once\u00a0The", ""]) == [[2, 1, 0, 2], []]
-    assert WordVocabulary.from_bytes(vocabulary.to_bytes()).words == vocabulary.words
-    assert WordVocabulary.count(["b b b a a c c"], size=3, min_frequency=1).words == ("<unk>", "b", "a")
-
-
-def test_labels_are_ordered_as_numbers_or_names() -> None:
-    assert ordered_labels(["10", "9", "-1", "9"]) == ("-1", "9", "10")
-    assert ordered_labels(["b", "10", "9"]) == ("10", "9", "b")
-
-
 def test_batches_are_packed_with_sentence_positions() -> None:
     vocabulary = WordVocabulary(["a", "word.", "c", "d"])
     texts = ["A word. C d", "", "a"]
@@ -88,31 +70,6 @@ def test_batches_are_packed_with_sentence_positions() -> None:
     assert document.sizes.tolist() == [3, 1, 1]
     assert document.batch(np.array([0, 1])).text.positions[:, :2].tolist() == [[0, 0], [1, 0], [2, 1]]
     assert document.describe(np.array([0, 2])) == "x: texts 1, 3"
-
-
-def test_saved_arrays_are_the_arrays(folder: Path) -> None:
-    arrays = LabelledArrays.open(folder, "train")
-    task = task_of(folder)
-    words = [task.vocabulary.words[token] for token in arrays.sentences[0]]  # type: ignore[union-attr]
-    table = (folder.parent / "train.tsv").read_text().splitlines()
-    label, text = table[0].split("\t")
-    assert " ".join(words) == text.lower()
-    assert task.labels[arrays.labels[0]] == label
-    assert len(arrays) == 300
-
-
-def test_batches_do_not_depend_on_fusion_or_position(folder: Path) -> None:
-    task = task_of(folder)
-    data = [
-        task.dataset("train", task.build_model(FusionClassifier, FusionClassifierConfig(embed_dim=8, **changes)))
-        for changes in ({}, {"position_fusion": "gate_mlp"}, {"position": "rope"}, {"position": "learned"})
-    ]
-    plans = [plan_batches(each.sizes, 64, seed=3, epoch=2) for each in data]
-    for each, plan in zip(data[1:], plans[1:], strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(plans[0], plan, strict=True))
-        first, other = data[0].batch(plan[0]), each.batch(plan[0])
-        assert torch.equal(first.text.tokens, other.text.tokens)
-        assert torch.equal(first.text.positions, other.text.positions)
 
 
 def test_a_checkpoint_needs_no_folder(folder: Path) -> None:
@@ -160,32 +117,6 @@ def test_it_learns_and_labels_new_text(
     assert float(rows[0][1].removeprefix("neg=")) + float(rows[0][2].removeprefix("pos=")) == pytest.approx(1, abs=1e-3)
 
 
-def test_texts_that_are_cut_are_counted(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = str(tmp_path / "run")
-    limits = ("--max-update", "1", "--max-length", "3")
-    assert train.main([str(folder), "--arch", "fusion_classifier", "--save-dir", run, *SMALL, *TRAINING, *limits]) == 0
-    (tmp_path / "texts.txt").write_text("Good film\nthe the film end.\n")
-    (tmp_path / "texts.jsonl").write_text('{"text": "Good\\nfilm"}\n{"text": "the film end.\\n", "id": 2}\n')
-    capsys.readouterr()
-    assert classify.main(["--path", run, str(tmp_path / "texts.jsonl")]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2, "an object a line, whatever breaks its text has"
-    assert classify.main(["--path", run, str(tmp_path / "texts.txt")]) == 0
-    assert "warning:" in capsys.readouterr().err
-
-
-def test_sentencepiece_from_training_texts(folder: Path, tmp_path: Path) -> None:
-    tables = [str(folder.parent / f"{split}.tsv") for split in ("train", "valid")]
-    arguments = ["--task", "text_classification", "--train", tables[0], "--valid", tables[1]]
-    options = ["--vocabulary", "sentencepiece", "--vocab-size", "20"]
-    assert preprocess.main([*arguments, *options, "--destdir", str(tmp_path / "data")]) == 0
-    task = task_of(tmp_path / "data")
-    assert task.vocabulary_size == 20
-    restored = TextClassification.restore(task.config, task.state())
-    assert restored.vocabulary.encode(["Good film"]) == task.vocabulary.encode(["Good film"])
-    assert preprocess.main([*arguments, *options[:2], "--destdir", str(tmp_path / "as-supported")]) == 0
-    assert 20 <= task_of(tmp_path / "as-supported").vocabulary_size < 8000
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -209,12 +140,9 @@ def test_faults_are_one_line_and_leave_nothing(
     assert not (tmp_path / "data").exists()
 
 
-def test_wrong_folder_split_and_label_are_named(folder: Path, tmp_path: Path) -> None:
-    task = task_of(folder)
-    with pytest.raises(Exception, match="'other'"):
-        task.dataset("other", UNIT)  # type: ignore[arg-type]
-    with pytest.raises(Exception, match="not a data folder"):
-        task_of(tmp_path)
-    with pytest.raises(ValueError, match="no data"):
-        TextClassification.restore(task.config, task.state()).dataset("train", UNIT)  # type: ignore[arg-type]
-    assert "--max-length" in contradictions(replace(task.config, max_length=0))[0]
+def test_words_are_counted_in_training_texts_alone() -> None:
+    vocabulary = WordVocabulary.count(["The the film", "a Film <unk>", "once"], size=50, min_frequency=2)
+    assert vocabulary.words == ("<unk>", "film", "the")
+    assert vocabulary.encode(["THE film once\u00a0The", ""]) == [[2, 1, 0, 2], []]
+    assert WordVocabulary.from_bytes(vocabulary.to_bytes()).words == vocabulary.words
+    assert WordVocabulary.count(["b b b a a c c"], size=3, min_frequency=1).words == ("<unk>", "b", "a")

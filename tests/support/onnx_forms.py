@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from docnmt.apps.convert import export as onnx_graphs
+from docnmt.apps.convert import convert as onnx_graphs
 from docnmt.cli.convert import main as convert
 
 

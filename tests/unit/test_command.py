@@ -3,51 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
-import re
+import signal
 import sys
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 import pytest
-import torch
+import small_system
+from typing_extensions import get_protocol_members
 
-from docnmt.__main__ import main as docnmt_main
-from docnmt.cli import average, score
-from docnmt.cli.command import run
-from docnmt.cli.commands import COMMANDS
-from docnmt.runtime.launch import JobProcess
-from docnmt.runtime.system import UserError
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        MemoryError("Unable to allocate 8.00 PiB for an array with shape (1125899906842624,)"),
-        RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: 80 bytes"),
-        RuntimeError("std::bad_alloc"),
-        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
-    ],
-)
-def test_out_of_memory_is_expected(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    def work(words: list[str]) -> None:
-        raise error
-
-    assert run("docnmt-translate", work, []) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("docnmt-translate: error: ")
-    assert "--max-tokens" in said
-    assert len(said.splitlines()) == 1
-
-
-def test_one_process_does_what_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As torchrun starts several: none of the others may read standard input, or write a file a second time."""
-    done: list[str] = []
-    for rank in (0, 1):
-        monkeypatch.setattr("docnmt.cli.command.job_process", lambda rank=rank: JobProcess(rank, 2, 0))
-        for prog in ("docnmt-translate", "docnmt-convert", "docnmt-generate"):
-            assert run(prog, lambda words, name=f"{prog} {rank}": done.append(name), []) == 0
-    assert done == ["docnmt-translate 0", "docnmt-convert 0", "docnmt-generate 0", "docnmt-generate 1"]
+import docnmt
+from docnmt.cli import command as module
+from docnmt.cli.command import Given, run
+from docnmt.cli.train import main as train
+from docnmt.core.search import translate as room
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate import SentenceResult, translate_corpus
+from docnmt.options import Section, option
+from docnmt.runtime import launch
+from docnmt.runtime.jobs import deal
+from docnmt.runtime.launch import obtainable_memory
+from docnmt.runtime.system import UsageError, UserError
 
 
 def test_text_of_others_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,52 +36,6 @@ def test_text_of_others_does_not_steer_the_terminal(capsys: pytest.CaptureFixtur
 
     assert run("docnmt-score", work, []) == 1
     assert capsys.readouterr().err == "docnmt-score: error: file\\x1b[2J.txt: 3: bad\n"
-
-
-def test_without_a_model_only_the_first_process_scores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "ref").write_text("a dog sees it .\n")
-    for rank in (1, 0):
-        monkeypatch.setattr(score, "job_process", lambda rank=rank: JobProcess(rank, 2))
-        assert score.main(["--ref", f"{tmp_path}/ref", "--sys", f"{tmp_path}/ref"]) == 0
-        assert bool(capsys.readouterr().out) == (rank == 0)
-
-
-def test_every_script_is_a_word_behind_docnmt() -> None:
-    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    scripts = re.findall(r'^docnmt-(\w+) = "(docnmt\.cli\.\w+):(\w+)"$', project, re.MULTILINE)
-    assert [name for name, _, _ in scripts] == list(COMMANDS)
-    for name, module, function in scripts:
-        assert getattr(importlib.import_module(module), function) is COMMANDS[name]
-        assert importlib.import_module(f"docnmt.cli.{name}").main is COMMANDS[name]
-
-
-@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), ([], 2), (["tran"], 2)])
-def test_commands_of_one_script(words: list[str], status: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert docnmt_main(words) == status
-    printed = capsys.readouterr()
-    assert len(printed.err.splitlines()) == (words == ["tran"])
-    assert bool(printed.out) == (words != ["tran"])
-
-
-def test_the_words_behind_a_name_are_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    texts = []
-    for main, words in ((docnmt_main, ["average", "--help"]), (average.main, ["--help"])):
-        with pytest.raises(SystemExit):
-            main(words)
-        texts.append(capsys.readouterr().out)
-    assert texts[0] == texts[1]
-
-
-def test_a_closed_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", None)  # as Python starts with 2>&-
-
-    def work(words: list[str]) -> None:
-        print("a note", file=sys.stderr)
-        assert not sys.stderr.isatty()  # as a bar asks
-
-    assert run("docnmt-test", work, []) == 0
 
 
 def test_a_full_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +52,169 @@ def test_a_full_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run("docnmt-test", work, ["once"]) == 1
 
 
-def test_a_terminal_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    leader, follower = os.openpty()
-    with open(leader, "rb", buffering=0), open(follower, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        assert run("docnmt-test", lambda words: 0 if sys.stderr.isatty() else 1, []) == 0
+# Which process of a job this is, and what one says that is stopped before it has met the others.
+
+
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
+STEP = {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "70001"}
+
+
+def test_torchrun_and_slurm_say_which_process_this_is() -> None:
+    assert launch.job_process_in(TORCHRUN) == launch.JobProcess(3, 8, 1, "node1", 29500)
+    assert launch.job_process_in({**STEP, "SLURM_STEP_NODELIST": "node[03-07,9]"}) == launch.JobProcess(
+        2, 4, 0, "node03", 30_001
+    )
+    assert launch.job_process_in({"SLURM_JOB_ID": "5", "SLURM_STEP_NUM_TASKS": "1"}) == launch.JobProcess()
+    for empty in ({"WORLD_SIZE": "", "RANK": ""}, {"WORLD_SIZE": "2", "RANK": ""}):
+        assert launch.job_process_in(empty) == launch.JobProcess()
+        assert launch.job_process_in({**STEP, **empty}).world == 4
+    with pytest.raises(UsageError, match="WORLD_SIZE"):
+        launch.job_process_in({**TORCHRUN, "WORLD_SIZE": "many"})
+
+
+@pytest.mark.parametrize(
+    ("world", "met", "said"),
+    [
+        (1, False, "stopped by SIGTERM\n"),
+        (2, True, "stopped by SIGTERM\n"),
+        (2, False, "stopped by SIGTERM before "),
+    ],
+)
+def test_a_signal_before_the_ranks_met_may_be_their_launcher(
+    world: int, met: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(launch, "job_process", lambda: launch.JobProcess(0, world))
+    monkeypatch.setattr(launch, "_connected", False)
+    if met:
+        launch.set_connected()
+    assert run("docnmt-train", lambda words: os.kill(os.getpid(), signal.SIGTERM), []) == 143
+    assert capsys.readouterr().err.startswith(f"docnmt-train: {said}")
+
+
+# Streams of the service: when their request is cancelled.
+
+
+# Progress on stderr: a bar on a terminal, lines in a log.
+
+
+# What each rank gets of the work.
+
+
+def test_the_costliest_pieces_go_first_each_to_the_least_loaded_rank() -> None:
+    assert deal([1, 1, 4, 2], 2) == [[2], [0, 1, 3]]
+    assert deal([3, 3, 3], 2) == [[0, 2], [1]]
+    assert deal([5], 3) == [[0], [], []]
+
+
+# `isinstance` of a protocol must say the same in every Python; since 3.12 it does not see what a module holds.
+
+
+PACKAGE = Path(docnmt.__file__).parent
+
+
+def runtime_protocols() -> list[type]:
+    """The protocols of docnmt that `isinstance` may be asked for."""
+    files = [path for path in sorted(PACKAGE.rglob("*.py")) if "@runtime_checkable" in path.read_text(encoding="utf-8")]
+    names = [".".join(["docnmt", *path.relative_to(PACKAGE).with_suffix("").parts]) for path in files]
+    values = [(name, value) for name in names for value in vars(importlib.import_module(name)).values()]
+    return [x for name, x in values if getattr(x, "_is_runtime_protocol", False) and x.__module__ == name]
+
+
+@pytest.mark.parametrize("protocol", runtime_protocols(), ids=lambda protocol: protocol.__name__)
+@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
+def test_what_a_protocol_finds_is_found_without_being_computed(arch: str, protocol: type) -> None:
+    task = small_system.task()
+    for thing in (small_system.model(arch, of=task), task):
+        if all(hasattr(thing, member) for member in get_protocol_members(protocol)):
+            for member in get_protocol_members(protocol):
+                inspect.getattr_static(thing, member)
+
+
+# The words of a command line and its file of options are read once.
+
+
+def test_the_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    there = module.read_yaml
+    monkeypatch.setattr(module, "read_yaml", lambda path: read.append(path) or there(path))
+    (tmp_path / "options.yaml").write_text("arch: transformer_tiny\ndebug: false\nlr: much\n")
+    assert train(["nowhere", "--task", "nli", "--config", str(tmp_path / "options.yaml")]) == 2
+    assert len(read) == 1
+
+
+@dataclass(frozen=True)
+class Places:
+    """Two positional words and options of one and of several values."""
+
+    first: str = option(MISSING, "", positional=True)
+    second: str = option(MISSING, "", positional=True)
+    texts: tuple[str, ...] = option((), "")
+    kind: str = option("a", "")
+
+
+@pytest.mark.parametrize("between", [["--kind", "b"], ["--debug"], ["--user-dir", "plugins"]])
+def test_a_word_behind_an_option_is_no_value_of_the_option_before_it(between: list[str]) -> None:
+    given = Given("test", ["x", "--texts", "1", "2", *between, "y", "z"])
+    given.read_choices("kind")
+    given.parse([Section("places", Places)])
+    assert (given.typed["first"], given.typed["second"]) == ("x", "y")
+    assert (given.typed["texts"], given.rest) == (["1", "2"], ["z"])
+
+
+@pytest.mark.parametrize(
+    "words", [["x", "--kind=b", "-"], ["--kind", "b", "x", "--", "-"], ["--kind", "b", "--", "x", "-"]]
+)
+def test_positional_words_stand_anywhere(words: list[str]) -> None:
+    given = Given("test", words)
+    given.parse([Section("places", Places)])
+    assert given.typed == {"first": "x", "second": "-", "kind": "b"}
+    assert not given.rest
+
+
+def test_what_follows_two_dashes_is_no_option() -> None:
+    given = Given("test", ["--", "--kind", "-1"])
+    given.parse([Section("places", Places)])
+    assert given.typed == {"first": "--kind", "second": "-1"}
+
+
+# A document whose translation cannot fit into memory is refused before the work, in a line.
+
+
+MEMINFO = "MemTotal:  3000 kB\nMemAvailable:    2000 kB\nSwapFree:  1000 kB\nHugePages_Total:       0\n"
+
+
+def translated(arch: str, text: list[list[str]], **options: object) -> list[SentenceResult]:
+    model, search = small_system.model(arch), BeamSearchConfig(beam=3, max_len_a=1, max_len_b=2)
+    corpus = small_system.corpus(text)
+    return list(translate_corpus([model], small_system.task(), corpus, GenerationConfig(), search, **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "arch", ["doc_transformer_tiny", "cond_transformer_tiny", "transformer_tiny", "scaleformer_tiny"]
+)
+def test_what_cannot_fit_is_refused_by_name(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = [["the dog.", "a cat sees."], ["he walks in the old house.", *["the tree."] * 30]]
+    monkeypatch.setattr(room, "obtainable_memory", lambda: 1000)
+    with pytest.raises(UserError, match=r"'he walks in.* GB ") as caught:
+        translated(arch, text)
+    assert ("--context-window" in str(caught.value)) == (arch != "transformer_tiny")
+    monkeypatch.setattr(room, "obtainable_memory", lambda: None)
+    assert len(translated(arch, text)) == 33
+
+
+def test_memory_of_the_machine_and_of_the_group(tmp_path: Path) -> None:
+    """What this process holds already is its own, too."""
+    assert obtainable_memory(tmp_path) is None
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "meminfo").write_text(MEMINFO)
+    assert obtainable_memory(tmp_path) is None
+    (tmp_path / "proc" / "self" / "statm").write_text("900 0 10 1 0 2 0\n")
+    assert obtainable_memory(tmp_path) == 3000 * 1024
+    group = tmp_path / "sys" / "fs" / "cgroup"
+    group.mkdir(parents=True)
+    for name, value in (("memory.max", "max"), ("memory.current", "50000"), ("memory.stat", "anon 7\nfile 20000")):
+        (group / name).write_text(f"{value}\n")
+    assert obtainable_memory(tmp_path) == 3000 * 1024
+    (group / "memory.max").write_text("60000\n")
+    assert obtainable_memory(tmp_path) == 30_000
+    assert (obtainable_memory() or 1 << 40) > 1 << 26

@@ -1,14 +1,21 @@
 """Contrastive test sets: their files, what counts as solved, and contexts put in others' place."""
 
+from __future__ import annotations
+
 import json
+from pathlib import Path
 
 import pytest
+from scored import write as write_files
 
+from docnmt.cli import score as command
 from docnmt.core.scoring.discourse import (
     ContrastiveGroup,
     ForcedExample,
+    Question,
     contrastive_report,
     read_contrastive,
+    read_questions,
     with_contexts,
 )
 from docnmt.runtime.system import UserError
@@ -39,21 +46,6 @@ def test_tsv(tmp_path):
     assert second.variants[0].source_context == second.variants[0].target_context == ()
 
 
-def test_tsv_with_languages_for_names_and_rows_apart(tmp_path):
-    header = HEADER.replace("src_context", "ctx_en").replace("tgt_context", "ctx_de")
-    header = header.replace("\tsrc\t", "\tsrc_en\t").replace("\ttgt\t", "\ttgt_de\t")
-    rows = [ROWS[i] for i in (0, 2, 3, 1)]
-    assert read_contrastive(write(tmp_path, header, *rows)) == read_contrastive(
-        write(tmp_path, HEADER, *ROWS, name="b")
-    )
-
-
-def test_a_wrong_translation_that_is_the_right_one(tmp_path):
-    first, second = read_contrastive(write(tmp_path, HEADER, ROWS[0], ROWS[1].replace("Er", "Sie"), *ROWS[2:]))
-    assert first.hopeless
-    assert not second.hopeless
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -73,14 +65,6 @@ def test_a_wrong_translation_that_is_the_right_one(tmp_path):
 def test_faults_in_tsv_are_named(tmp_path, lines, message):
     with pytest.raises(UserError, match=message):
         read_contrastive(write(tmp_path, *lines))
-
-
-def test_missing_file_and_wrong_bytes(tmp_path):
-    with pytest.raises(UserError):
-        read_contrastive(tmp_path / "none.tsv")
-    (tmp_path / "latin.tsv").write_bytes("group\ngrün".encode("latin-1"))
-    with pytest.raises(UserError, match=r"latin\.tsv:2"):
-        read_contrastive(tmp_path / "latin.tsv")
 
 
 CONTRAPRO = {
@@ -193,14 +177,6 @@ def test_contexts_put_in_others_place():
     assert with_contexts(given, "foreign", seed=1) != with_contexts(given, "foreign", seed=2)
 
 
-def test_contexts_that_cannot_be_had_are_refused():
-    with pytest.raises(UserError):
-        with_contexts(groups(1), "foreign")
-    single = ContrastiveGroup((ForcedExample(("a", "a"), "b", (), "c"),), 0, {})
-    with pytest.raises(UserError):
-        with_contexts([single], "shuffled")
-
-
 def test_shuffled_is_never_the_true_order():
     pairs = [
         ContrastiveGroup((ForcedExample(("a", "b"), "c", target, "d"),), 0, {})
@@ -246,3 +222,100 @@ def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsy
     )
     assert command.main(["--contrastive", str(tmp_path / "none.tsv"), "--path", "run"]) == 1
     assert "none.tsv" in capsys.readouterr().err
+
+
+# Generative evaluation: ctxpro's rule, its files, and the command on translations that are there.
+
+
+@pytest.mark.parametrize(
+    ("expected", "translation", "answered"),
+    [
+        ("er", "Er ist da.", True),
+        ("er", "Da ist er", True),
+        ("er", "Da ist »er«.", False),  # only ASCII punctuation is taken away
+        ("er", "Da ist (er).", True),
+        ("er", "Der Mann geht.", False),
+        ("er", "Er's", False),  # ctxpro's rule makes one word of it
+        ("geht los", "Es geht los!", True),
+        ("geht los", "Es geht jetzt los!", False),
+        ("Sie", "kommen sie", True),
+        ("er", "", False),
+        ("-du", "Kommst -du", False),  # nor is the expected form stripped
+    ],
+)
+def test_the_rule(expected: str, translation: str, answered: bool) -> None:
+    assert Question(ForcedExample((), "", (), ""), expected, {}).answered(translation) is answered
+
+
+def test_a_table_says_what_is_expected(tmp_path: Path) -> None:
+    full, least = write_files(
+        tmp_path,
+        full="expected\tsrc_context\tsrc\ttgt\trule\nEr\tA.<SEP>B.\tIt is.\tEr ist.\tanaphora\n\nsie\t\tIt.\tSie.\t-\n",
+        least="pronoun\tnote\nes\tx\n",
+    )
+    first, second = read_questions(full)
+    assert first == Question(ForcedExample(("A.", "B."), "It is.", (), "Er ist."), "Er", {"rule": "anaphora"})
+    assert second.example.source_context == ()
+    (only,) = read_questions(least)
+    assert only == Question(ForcedExample((), "", (), ""), "es", {"pronoun": "es", "note": "x"})
+
+
+def test_a_contrastive_test_set_asks_by_its_right_rows(tmp_path: Path) -> None:
+    (path,) = write_files(
+        tmp_path,
+        path="group\tcorrect\tpronoun\tctx_en\tsrc_en\tctx_de\ttgt_de\n0\t1\tes\tA.\tIt.\tB.\tEs.\n0\t0\t\tA.\tIt.\tB.\tEr.\n",
+    )
+    (question,) = read_questions(path)
+    assert question == Question(ForcedExample(("A.",), "It.", ("B.",), "Es."), "es", {"pronoun": "es"})
+
+
+def test_ctxpros_and_contrapros_json(tmp_path: Path) -> None:
+    entry = {"expected": "geht", "src segment": "It does.", "ref segment": "Es geht.", "rule": "DO.ELL", "more": 1}
+    pronoun = {
+        "src segment": "It is.", "ref segment": "Er ist.", "errors": [{"contrastive": "Es ist."}], "ante distance": 5,
+        "src pronoun": "It", "ref pronoun": "Er",
+    }  # fmt: skip
+    ctxpro, contrapro, other = write_files(
+        tmp_path, **{"a.json": json.dumps([entry]), "b.json": json.dumps([pronoun]), "c.json": '[{"expected": 1}]'}
+    )
+    assert read_questions(ctxpro) == [
+        Question(ForcedExample((), "It does.", (), "Es geht."), "geht", {"rule": "DO.ELL"})
+    ]
+    (question,) = read_questions(contrapro)
+    assert (question.expected, question.example.target, question.labels["distance"]) == ("er", "Er ist.", ">3")
+    with pytest.raises(UserError, match=r"'str'.*'int'"):
+        read_questions(other)
+
+
+def test_the_command_counts_answers_by_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    questions, answers = write_files(
+        tmp_path,
+        questions="expected\ttgt\trule\ner\tEr.\tx\nes\tEs.\tx\nsie\tEr.\ty\n",
+        answers="Dann kam er.\nSie kam.\n\n",
+    )
+    arguments = ["--generative", str(questions), "--sys", str(answers)]
+    assert command.main(arguments) == 0
+    printed = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    assert printed[1:] == [
+        ["all", "33.3%", "66.7%", "3"],
+        ["rule", "x", "50.0%", "100.0%", "2"],
+        ["rule", "y", "0.0%", "0.0%", "1"],
+    ]
+    assert command.main([*arguments, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [each["answered"] for each in content["answered"]] == [True, False, False]
+    assert content["by"]["rule"]["x"] == {"accuracy": 50.0, "questions": 2, "reference": 100.0}
+    assert command.main([*arguments, "--path", "x", "--ref", "y"]) == 2
+    said = capsys.readouterr().err
+    assert "--path: " in said
+    assert "--ref: " in said
+    assert command.main(["--generative", str(questions)]) == 2
+    assert "--path" in capsys.readouterr().err
+    assert command.main(["--generative", str(questions), "--path", "x", "--last-sentence", "de"]) == 2
+    assert "--last-sentence" in capsys.readouterr().err
+
+
+def test_a_wrong_translation_that_is_the_right_one(tmp_path):
+    first, second = read_contrastive(write(tmp_path, HEADER, ROWS[0], ROWS[1].replace("Er", "Sie"), *ROWS[2:]))
+    assert first.hopeless
+    assert not second.hopeless

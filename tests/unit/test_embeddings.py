@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
+import json
+import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +15,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.other_tasks.sentence_vectors.data import words
+from docnmt.cli import preprocess
+from docnmt.core.corpus import read_meta
+from docnmt.other_tasks.classification import classification_scores
+from docnmt.other_tasks.options import NliConfig
+from docnmt.other_tasks.sentence_vectors.data import (
+    NLI_LABELS,
+    PairDataset,
+    SentencePairs,
+    read_pairs,
+    text_lines,
+    words,
+)
+from docnmt.other_tasks.sentence_vectors.use import Nli, NpyWriter
 from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, build_embeddings, read_vectors
-from docnmt.runtime.system import UserError
+from docnmt.runtime.system import UserError, replacing
 
 VECTORS = {"the": [3.0, 4.0, 0.0], "Paris": [0.0, 0.5, 0.0], "paris": [1.0, 0.0, 0.0], "a b": [0.0, 0.0, -2.0]}
 
@@ -57,17 +73,6 @@ def test_every_form_gives_the_same_unit_vectors(tmp_path: Path, form: str) -> No
     np.testing.assert_allclose(vectors.vectors, raw / np.linalg.norm(raw, axis=1, keepdims=True), atol=1e-6)
 
 
-def test_a_name_says_the_form_by_its_end(tmp_path: Path) -> None:
-    (tmp_path / "v.bin.txt").write_text("a 1 0\nb 0 1\n")
-    assert list(read_vectors(tmp_path / "v.bin.txt", all_words).rows) == ["a", "b"]
-
-
-def test_only_wanted_words_are_kept(tmp_path: Path) -> None:
-    vectors = read_vectors(write(tmp_path, "glove"), lambda word, place: place == 0 or word == "paris")
-    assert list(vectors.rows) == ["the", "paris"]
-    assert vectors.total == 4
-
-
 def test_types_share_a_vocabulary_and_fall_back_to_lower_case(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("the 1 0\nParis 0 1\nrare 1 1\n")
     (tmp_path / "two.txt").write_text("paris 0 0 2\nthe 0 2 0\nthe 9 9 9\n")
@@ -88,14 +93,6 @@ def test_types_share_a_vocabulary_and_fall_back_to_lower_case(tmp_path: Path) ->
     assert "1 of 3 words, 3 of 10 tokens (30.00 %)" in report[0]
     assert "unheard (3)" in report[1]
     assert "1 words dropped" in report[-1]
-
-
-def test_vectors_that_are_left_as_they_are_keep_their_size(tmp_path: Path) -> None:
-    (tmp_path / "v.txt").write_text("the 100000 1e-9\n")
-    [table] = build_embeddings([tmp_path / "v.txt"], Counter({"the": 1}), keep_words=0, unit=False)[0].vectors
-    np.testing.assert_array_equal(table, np.array([[0, 0], [100000, 1e-9]], np.float32))
-    [table] = build_embeddings([tmp_path / "v.txt"], Counter({"the": 1}), keep_words=0)[0].vectors
-    assert table.dtype == np.float16
 
 
 WHOLE = b"PK\x03\x04" + bytes(100)
@@ -139,12 +136,6 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path, case: str) -> None:
     assert len(str(error.value)) < 400
 
 
-@pytest.mark.parametrize("name", ["absent.txt", ""])
-def test_no_file_or_a_folder_is_one_clear_error(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError):
-        read_vectors(tmp_path / name, all_words)
-
-
 @pytest.mark.parametrize("header", [False, True])
 def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path, header: bool) -> None:
     (tmp_path / "v.txt").write_bytes(b"\xef\xbb\xbf" + text(header))
@@ -159,11 +150,6 @@ def test_a_last_line_without_an_end_is_reported(tmp_path: Path) -> None:
         assert any("v.txt" in line for line in report[:-1]) == suspicious
 
 
-def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError):
-        build_embeddings([write(tmp_path, "glove")], Counter({"Häuser": 3}), keep_words=0)
-
-
 @settings(max_examples=300)
 @given(st.text(alphabet="anstdmrel U.,:-'\"`&/19_é()co%’“", max_size=20))
 def test_words_of_tokenised_text_stay_as_they_are(line: str) -> None:
@@ -172,7 +158,152 @@ def test_words_of_tokenised_text_stay_as_they_are(line: str) -> None:
     assert "".join(once) == "".join(line.split()).replace("’", "'").replace("“", '"')
 
 
-def test_words_follow_the_treebank() -> None:
-    line = "He didn't say Mr. Smith's U.S. visit cost $1,650.50 (a two-thirds rise)... O'clock, don’t!"
-    treebank = "He did n't say Mr. Smith 's U.S. visit cost $ 1,650.50 ( a two-thirds rise ) ... O'clock , do n't !"
-    assert " ".join(words(line)) == treebank
+# What docnmt-embed reads and writes.
+
+
+def test_npy_writer_and_lines() -> None:
+    file = io.BytesIO()
+    writer = NpyWriter(file, 3, np.float32)
+    for size in (2, 0, 5):
+        writer.append(np.full((size, 3), size))
+    writer.finish()
+    file.seek(0)
+    np.testing.assert_array_equal(np.load(file), np.repeat([2.0, 5.0], [2, 5])[:, None] * np.ones((7, 3)))
+
+
+def test_lines_end_at_a_newline_and_begin_without_a_byte_order_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, expected = "\ufeffa\r\n\n\ufeffb\u2028c", ["a", "", "\ufeffb\u2028c"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert list(text_lines(None)) == expected
+    (tmp_path / "text.txt").write_bytes(text.encode())
+    assert list(text_lines(tmp_path / "text.txt")) == expected
+
+
+def test_a_device_or_a_folder_is_never_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(UserError), replacing(path):
+            pytest.fail("no work is done")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+# Sentence pairs from their files to the folder that is trained on.
+
+
+PAIRS = [
+    ("entailment", "A man sleeps.", "Someone sleeps."),
+    ("-", "Nobody agrees.", "They do."),
+    ("contradiction", "A dog runs.", "It\u2028stands."),  # a line separator is no line's end
+    ("neutral", "A man sleeps.", "He dreams of a dog."),
+]
+
+
+def tsv(path: Path, rows: list[tuple[str, str, str]]) -> Path:
+    path.write_text("\n".join(["\t".join(row) for row in [("label", "text", "text2"), *rows]]) + "\n")
+    return path
+
+
+def jsonl(path: Path, rows: list[tuple[str, str, str]]) -> Path:
+    names = ("gold_label", "sentence1", "sentence2", "pairID")
+    path.write_text("".join(json.dumps(dict(zip(names, (*row, "1"), strict=True))) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    random, path = np.random.default_rng(0), tmp_path / "vectors.txt"
+    vocabulary = sorted({word.lower() for _, *pair in PAIRS for text in pair for word in words(text)} - {"dreams"})
+    path.write_text("".join(f"{word} {' '.join(f'{x:.3f}' for x in random.normal(size=4))}\n" for word in vocabulary))
+    return path
+
+
+def test_both_forms_give_the_same_pairs(tmp_path: Path) -> None:
+    pairs = read_pairs(tsv(tmp_path / "a.tsv", PAIRS))
+    assert pairs == read_pairs(jsonl(tmp_path / "a.jsonl", PAIRS))
+    gold = [row for row in PAIRS if row[0] != "-"]
+    labels, first, second = zip(*gold, strict=True)
+    sentences = [text for pair in zip(first, second, strict=True) for text in pair]
+    assert pairs == SentencePairs([NLI_LABELS.index(label) for label in labels], sentences, 1)
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("a.tsv", "text\tlabel\n", r"a\.tsv:1.*'text2'"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", r"a\.tsv:2"),
+    ("a.tsv", "label\ttext\ttext2\nperhaps\tone\ttwo\n", r"a\.tsv:2.*'perhaps'"),
+    ("a.tsv", "label\ttext\ttext2\n-\tone\ttwo\n", "a.tsv"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tcaf\udce9\ty\n", r"a\.tsv:2"),
+    ("a.jsonl", "{}\n", r"a\.jsonl:1.*'gold_label'"),
+    ("a.jsonl", "[1]\n", r"a\.jsonl:1"),
+    ("a.jsonl", '{"gold_label": "neutral", "sentence1": 1, "sentence2": "a"}\n', "a.jsonl:1: 'sentence1'"),
+    ("a.jsonl", '{"gold_label": "neutral", "sentence1": "\\ud800", "sentence2": "a"}\n', "a.jsonl:1"),
+])  # fmt: skip
+def test_faults_are_named_by_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match=message):
+        read_pairs(tmp_path / name)
+
+
+@pytest.fixture
+def run(tmp_path: Path, vectors: Path) -> Callable[..., int]:
+    """docnmt-preprocess of PAIRS; keywords replace its options."""
+    options = {
+        "train": tsv(tmp_path / "train.tsv", PAIRS), "valid": jsonl(tmp_path / "valid.jsonl", PAIRS[2:]),
+        "vectors": vectors, "destdir": tmp_path / "data",
+    }  # fmt: skip
+
+    def run(**other: Path) -> int:
+        arguments = [text for name, value in (options | other).items() for text in (f"--{name}", str(value))]
+        return preprocess.main(["--task", "nli", *arguments])
+
+    return run
+
+
+def test_the_folder_holds_every_pair(
+    tmp_path: Path, run: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run() == 0
+    report = capfd.readouterr().err
+    assert "train: 3 pairs" in report
+    assert "gold label" in report
+    assert "dreams (2)" in report  # in the training and in the validation pairs
+    assert "warning: 2 pairs of valid" in report
+    task = Nli.load(NliConfig(), tmp_path / "data")
+    embeddings, stored = (
+        task.embeddings,
+        PairDataset.open(tmp_path / "data", "train", read_meta(tmp_path / "data")["files"]),
+    )
+    gold = [row for row in PAIRS if row[0] != "-"]
+    assert [NLI_LABELS[label] for label in stored.labels] == [row[0] for row in gold]
+    for number, text in enumerate(text for _, *pair in gold for text in pair):
+        expected = ["dreams" if word == "dreams" else word.lower() for word in words(text)]
+        found = [embeddings.words[row] for row in stored.sentences[number]]
+        assert [word for word in found if word in expected] == [word for word in expected if word != "dreams"]
+        assert len(found) == len(expected)
+    assert [len(vector) for vector in embeddings.vectors] == [len(embeddings.words)]
+
+
+# Accuracy, macro-F1 and the confusion matrix against scikit-learn and by hand.
+
+
+LABELS = ("a", "b", "c", "d")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
+def test_against_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    truth, predicted = np.array(pairs).T
+    scores = classification_scores(truth, predicted, LABELS)
+    assert scores.accuracy == pytest.approx(metrics.accuracy_score(truth, predicted))
+    assert scores.macro_f1 == pytest.approx(metrics.f1_score(truth, predicted, average="macro", zero_division=0))
+    np.testing.assert_array_equal(scores.confusion, metrics.confusion_matrix(truth, predicted, labels=range(4)))
+
+
+def test_by_hand() -> None:
+    scores = classification_scores(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), ("no", "yes"))
+    assert scores.confusion.tolist() == [[1, 1], [0, 2]]
+    assert scores.accuracy == 0.75
+    assert scores.f1.tolist() == pytest.approx([2 / 3, 4 / 5])
+    assert scores.to_dict()["macro_f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
+    assert str(scores).splitlines()[0] == "accuracy 75.00, macro-F1 73.33, 4 texts"

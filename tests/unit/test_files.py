@@ -162,28 +162,3 @@ def test_links_stay_links(tmp_path: Path, write: Callable[[Path], None]) -> None
         write(tmp_path / "link")
         assert (tmp_path / "link").is_symlink()
         assert (target if target.is_file() else target / "meta.json").read_text() == "new"
-
-
-def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError):
-        check_folder(tmp_path / "file" / "results", marker="scores.json", overwrite=False)
-    (tmp_path / "file").unlink()
-    (tmp_path / "file").symlink_to("file")
-    with pytest.raises(UserError):
-        check_folder(tmp_path / "file" / "results", marker="scores.json", overwrite=False)
-    check_folder(tmp_path / "a" / "b", marker="scores.json", overwrite=False)
-    assert [file.name for file in tmp_path.iterdir()] == ["file"]
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc here")
-def test_a_folder_that_only_trying_shows_to_take_no_files() -> None:
-    """Its permissions allow it, at least to root."""
-    with pytest.raises(UserError):
-        check_folder(Path("/proc/x"), marker="scores.json", overwrite=False)
-
-
-def test_names_that_are_no_text(tmp_path: Path) -> None:
-    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.bin"))
-    _file(path)
-    assert path.read_text() == "new"

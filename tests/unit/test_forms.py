@@ -47,45 +47,9 @@ def test_empty_lines_divide_documents(corpus: Corpus) -> None:
     assert facts.notes == []
 
 
-def test_the_fields_own_names(corpus: Corpus) -> None:
-    for language, text in (("en", "<d>\r\na\r\n<d>\r\nb\r\n"), ("de", "<d>\nA\n<d>\nB\n")):
-        (corpus.folder / f"c_{language}.txt").write_text(text, newline="")
-    texts, structure, _, _ = corpus.read()
-    assert texts == [("a", "A"), ("b", "B")]
-    assert structure.document_offsets.tolist() == [0, 1, 2]
-    assert "c" in corpus.write(en="a\n").problem()
-
-
 def test_raw_text_is_untouched(corpus: Corpus) -> None:
     corpus.write(en="  a\u2028b  c \n", de="\u00a0A\t\n")
     assert corpus.read()[0] == [("  a\u2028b  c ", "\u00a0A\t")]
-
-
-def test_a_file_that_is_longer_by_a_line(corpus: Corpus) -> None:
-    problem = corpus.write(en="a\nb\n\n", de="A\nB\n").problem()
-    assert "c.en:3 is empty, but c.de:3 is missing; lines: c.en has 3, c.de has 2" in problem
-
-
-def test_elements_in_another_language(corpus: Corpus) -> None:
-    seg = "<p><seg id='1'>{}</seg></p>"
-    doc = f"<doc id='d'><src lang='{{}}'>{seg.format('a')}</src>" + "".join(
-        f"<ref lang='{lang}' translator='A'>{seg.format(text)}</ref>" for lang, text in (("de-AT", "A"), ("cs", "C"))
-    )
-    corpus.write(**{"en-de_xml": f"<set>{doc.format('en')}</doc></set>"})
-    texts, _, facts, _ = corpus.read()
-    assert texts == [("a", "A")]
-    assert "'de'" in facts.notes[0]
-    corpus.write(**{"en-de_xml": f"<set>{doc.format('fr')}</doc></set>"})
-    assert '<src lang="fr">' in corpus.problem()
-
-
-def test_several_references_or_none(corpus: Corpus) -> None:
-    corpus.write(en="a\n", de1="B\n", de0="A\n")
-    assert corpus.read()[0] == [("a", "A", "B")]
-    (corpus.folder / "c.de0").unlink()
-    assert "c.de0" in corpus.problem()
-    (corpus.folder / "c.de1").unlink()
-    assert corpus.read()[0] == [("a",)]
 
 
 def test_marks_of_documents_and_paragraphs(corpus: Corpus) -> None:
@@ -115,22 +79,14 @@ def test_levels_are_labels_and_other_columns_are_not_read(corpus: Corpus) -> Non
         ({"en": "a\n\nb\n", "de": "A\nB\nC\n"}, "c.en:2"),
         ({"en": "a\n\nb\nc\n", "de": "A\nB\nC\n"}, "c.en"),
         ({"en": "a\n<d>\nb\n", "de": "A\n\nB\n"}, "c.en:2"),
-        ({"en": "a\n<d>\n\nb\n", "de": "A\n<d>\n\nB\n"}, "c.en:3"),
-        ({"en": "a\n\n<d>\nb\n", "de": "A\n\n<d>\nB\n"}, "c.en:3"),
         ({"en": "<p>\na\n", "de": "<p>\nA\n", "levels_tsv": "\n1\n"}, "c.en:1"),
-        ({"en": "<d>\na\n", "de": "<d>\nA\n", "levels_tsv": "\n1\n"}, "c.en:1"),
         ({"en": "", "de": ""}, "c.en"),
-        ({"en": "\n \n", "de": "\n\n"}, "c.en"),
         ({"de": "A\n"}, "c.en"),
         ({"en": "a\n", "de": "A\n", "de0": "B\n"}, "de0"),
-        ({"en": "a\n", "de": "A\n", "en-de_xml": "<a/>"}, "c"),
         ({"levels_tsv": "1\n", "en-de_xml": "<a/>"}, "c"),
         ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\n"}, "c.levels.tsv"),
-        ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\n\n"}, "c.levels.tsv:2"),
         ({"en": "a\n\nb\n", "de": "A\n\nB\n", "levels_tsv": "1\n1\n1\n"}, "c.levels.tsv:2"),
-        ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\t1\n1\n"}, "c.levels.tsv:2"),
         ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\t1\n1\tx\n"}, "c.levels.tsv:2"),
-        ({"en": "a\n", "de": "A\n", "levels_tsv": "x\t1\n"}, "'x'"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_refused_with_its_place(
@@ -166,11 +122,6 @@ def test_wmt_xml(corpus: Corpus) -> None:
     assert any("1 segments" in note for note in facts.notes)
 
 
-def test_wmt_xml_with_source_alone(corpus: Corpus) -> None:
-    corpus.write(**{"en-de_xml": '<doc id="x"><src lang="en"><p><seg id="1">a</seg></p></src></doc>'})
-    assert corpus.read()[0] == [("a",)]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
@@ -204,8 +155,10 @@ def test_lines_of_whole_documents_are_named(sign: str) -> None:
     assert "\n" not in note
 
 
-def test_other_lines_are_not_named() -> None:
-    facts = Facts()
-    text = "See x_eos or <sep>it. A <b> word </b>, [SEPT] _ 1 < 2\n"
-    list(read_text([TextLines(io.BytesIO(text.encode()), name="t.en")], facts))
-    assert not facts.notes
+def test_several_references_or_none(corpus: Corpus) -> None:
+    corpus.write(en="a\n", de1="B\n", de0="A\n")
+    assert corpus.read()[0] == [("a", "A", "B")]
+    (corpus.folder / "c.de0").unlink()
+    assert "c.de0" in corpus.problem()
+    (corpus.folder / "c.de1").unlink()
+    assert corpus.read()[0] == [("a",)]

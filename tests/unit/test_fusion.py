@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from docnmt.modules.fusion import Fusion, Gate, build_fusion
-from docnmt.registry import FUSIONS
+from docnmt.core.batch import PackedText
+from docnmt.layout import DocumentLayout
+from docnmt.modules.fusion import Fusion, build_fusion
+from docnmt.other_tasks.classification import FusionClassifier
+from docnmt.other_tasks.options import FusionClassifierConfig
+from docnmt.registry import FUSIONS, POSITIONS
 
 D = 6
 OFFSETS = torch.tensor([0, 3, 4, 4, 9])
@@ -90,15 +96,6 @@ def test_gate_conv_is_torchs_depthwise_convolution(radius: int, scalar: bool) ->
     torch.testing.assert_close(fusion(e, p), gate * e + (1 - gate) * p)
 
 
-def test_gate_conv_sees_its_radius_and_no_other_sequence() -> None:
-    fusion, (e, p) = build("gate_conv", {"radius": 2}), rows()
-    changed = p.detach().clone()
-    changed[3] += 1.0  # the sequence of one token, between two others
-    changed[4] += 1.0  # the first token of the last
-    differs = (fusion.gate(e, p, OFFSETS) != fusion.gate(e, changed, OFFSETS)).any(1)
-    assert differs.tolist() == [False, False, False, True, True, True, True, False, False]
-
-
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_gradients(name: str, options: dict[str, object]) -> None:
     fusion = build(name, options)
@@ -108,25 +105,99 @@ def test_gradients(name: str, options: dict[str, object]) -> None:
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in fusion.parameters())
 
 
-def test_gates_are_readable() -> None:
-    e, p = rows()
-    for name in FUSIONS.names():
-        fusion = build(name, {})
-        if isinstance(fusion, Gate):
-            gate = fusion.gate(e, p, OFFSETS)
-            assert gate.shape in {(9, 1), (9, D)}
-            assert ((gate > 0) & (gate < 1)).all()
+# The text classifier: against stock PyTorch, packed against alone, paired across fusions, nonsense refused.
 
 
-def test_wrong_arguments_are_named() -> None:
-    e, p = rows()
-    with pytest.raises(ValueError, match=r"'gate_scaler'.*'gate_scalar'"):
-        build_fusion("gate_scaler", D)
-    with pytest.raises(ValueError, match="'add'"):
-        build_fusion("add", D, radius=2)
-    with pytest.raises(ValueError, match="radius"):
-        build_fusion("gate_conv", D, radius=-1)
-    with pytest.raises(ValueError, match=r"\(9, 6\).*\(8, 6\)"):
-        build_fusion("add", D)(e, p[:8])
-    with pytest.raises(ValueError, match="9"):
-        build_fusion("add", D)(e[:8], p[:8], OFFSETS)
+TASK = SimpleNamespace(vocabulary_size=50, labels=("a", "b", "c"))
+SMALL = FusionClassifierConfig(encoder_layers=2, embed_dim=16, heads=4, ffn_dim=32)
+LENGTHS = [5, 1, 0, 9]
+
+
+@dataclass
+class Batch:
+    text: PackedText
+
+
+def packed(tokens: list[Tensor]) -> Batch:
+    lengths = [len(t) for t in tokens]
+    positions = torch.cat([torch.stack([torch.arange(n), *torch.full((3, n), -1)], dim=1) for n in lengths])
+    layout = DocumentLayout.from_lengths([[n] for n in lengths])
+    return Batch(PackedText(torch.cat(tokens), layout, positions))
+
+
+def texts() -> list[Tensor]:
+    torch.manual_seed(7)
+    return [torch.randint(0, 50, (n,)) for n in LENGTHS]
+
+
+def build_of_fusion(config: FusionClassifierConfig, seed: int = 1) -> FusionClassifier:
+    torch.manual_seed(seed)
+    return FusionClassifier.build(config, TASK)
+
+
+def combinations() -> list[FusionClassifierConfig]:
+    pairs = [(position, "add") for position in POSITIONS.names()]
+    pairs += [("sinusoidal", fusion) for fusion in FUSIONS.names()]
+    configs = [replace(SMALL, position=position, position_fusion=fusion) for position, fusion in pairs]
+    return configs + [replace(SMALL, position=position, attention="linear") for position in ("sinusoidal", "relative")]
+
+
+def label(config: FusionClassifierConfig) -> str:
+    return f"{config.attention}-{config.position}-{config.position_fusion}"
+
+
+@pytest.mark.parametrize("config", combinations(), ids=label)
+def test_a_text_does_not_see_its_neighbours(config: FusionClassifierConfig) -> None:
+    model = build_of_fusion(config).double().eval()
+    together = model(packed(texts()))
+    alone = torch.cat([model(packed([text])) for text in texts()])
+    assert together.shape == (4, 3)
+    torch.testing.assert_close(together, alone)
+    assert torch.equal(together[2], model.output.bias), "a text without words has the mean 0"
+
+
+@pytest.mark.parametrize(("norm", "activation"), [("post", "gelu"), ("post", "relu"), ("pre", "relu")])
+def test_against_stock_pytorch(norm: str, activation: str) -> None:
+    """The notebooks' model in their own way: padded, `nn.TransformerEncoder`, key padding mask, masked mean."""
+    config = replace(SMALL, norm=norm, activation=activation)
+    model = build_of_fusion(config).double().eval()
+    layer = nn.TransformerEncoderLayer(16, 4, 32, activation=activation, batch_first=True, norm_first=norm == "pre")
+    final = nn.LayerNorm(16) if norm == "pre" else None
+    stock = nn.TransformerEncoder(layer, 2, norm=final, enable_nested_tensor=False).double().eval()
+    for ours, theirs in zip(model.layers, stock.layers, strict=True):
+        for mine, name in (
+            (ours.attention.qkv.weight, "self_attn.in_proj_weight"),
+            (ours.attention.qkv.bias, "self_attn.in_proj_bias"),
+            (ours.attention.output.weight, "self_attn.out_proj.weight"),
+            (ours.feed_forward.inner.weight, "linear1.weight"), (ours.feed_forward.inner.bias, "linear1.bias"),
+            (ours.feed_forward.output.weight, "linear2.weight"), (ours.feed_forward.output.bias, "linear2.bias"),
+        ):  # fmt: skip
+            theirs.get_parameter(name).data.copy_(mine)
+        theirs.self_attn.out_proj.bias.data.copy_(ours.attention.output.bias)
+    chosen = [text for text in texts() if len(text)]
+    batch = packed(chosen)
+    longest = max(map(len, chosen))
+    padded = torch.stack([nn.functional.pad(text, (0, longest - len(text))) for text in chosen])
+    mask = torch.arange(longest)[None] >= torch.tensor([len(text) for text in chosen])[:, None]
+    position = model.embedding.position(torch.arange(longest)[:, None].expand(-1, 4))
+    x = model.embedding.tokens(padded) * 16**0.5 + position
+    h = stock(x, src_key_padding_mask=mask) * ~mask[..., None]
+    pooled = h.sum(1) / (~mask).sum(1, keepdim=True)
+    torch.testing.assert_close(model(batch), model.output(pooled))
+
+
+@pytest.mark.parametrize("config", combinations(), ids=label)
+def test_dropout_masks_are_identical_across_positions_and_fusions(config: FusionClassifierConfig) -> None:
+    def masks(config: FusionClassifierConfig) -> list[Tensor]:
+        model, seen = build_of_fusion(config).train(), []
+        for module in model.modules():
+            if isinstance(module, nn.Dropout) and module.p > 0:
+                module.register_forward_pre_hook(lambda _, inputs: (torch.ones_like(inputs[0]),))
+                module.register_forward_hook(lambda _, inputs, output: seen.append(output != 0))
+        torch.manual_seed(11)  # as training does before every update
+        model(packed(texts()))
+        return seen
+
+    reference, other = masks(SMALL), masks(config)
+    assert len(reference) == 5
+    assert all(torch.equal(a, b) for a, b in zip(reference, other, strict=True))

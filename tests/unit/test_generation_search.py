@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+import small_system
 import torch
 from decoding import VOCABULARY, A, B, Distribution, PrefixState, random_model, run, search, stepper
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 
 from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.core.search.generators import BeamSearch, Greedy, Hypothesis, Sampling, Slot, best_continuations, truncate
-from docnmt.core.search.glossary import Terms
+from docnmt.core.search.generators import (
+    BeamSearch,
+    Greedy,
+    Hypothesis,
+    Sampling,
+    Slot,
+    best_continuations,
+    chrf_of_pairs,
+    mean_utilities,
+    ranking,
+    truncate,
+)
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.registry import GENERATORS, import_plugins
 
 
 def scripted(script: dict[tuple[int, ...], dict[int, float]]) -> Distribution:
@@ -174,58 +192,6 @@ def test_a_wide_beam_finds_the_best_text_without_repetitions(
     assert [h.score for h in found] == pytest.approx([score for score, _ in best], abs=1e-5)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_greedy_search_and_samples_never_repeat(size: int) -> None:
-    slots = [Slot(n, (12,)) for n in range(20)]
-    options = GreedyConfig(no_repeat_ngram_size=size)
-    for slot, [found] in zip(
-        slots, run(stepper(random_model), lambda new: PrefixState(new, 1), Greedy(options), slots), strict=True
-    ):
-        text: list[int] = []
-        while EOS not in text:
-            closed = [] if text else [EOS]
-            allowed = [t for t in (UNK, EOS, A, B) if t not in closed and not repeats([*text, t], size)]
-            text.append(max(allowed, key=lambda t: float(random_model(slot.number, tuple(text))[t])))
-            text = [*text, EOS] if len(text) == 11 and EOS not in text else text
-        assert found.tokens == tuple(text)
-    sampling = Sampling(SamplingConfig(nbest=4, no_repeat_ngram_size=size))
-    drawn = run(stepper(random_model), lambda new: PrefixState(new, 4), sampling, slots)
-    assert not any(repeats(h.tokens, size) for found in drawn for h in found)
-    free = run(stepper(random_model), lambda new: PrefixState(new, 4), Sampling(SamplingConfig(nbest=4)), slots)
-    assert any(repeats(h.tokens, size) for found in free for h in found)
-
-
-def test_a_sentence_that_may_only_repeat_goes_on() -> None:
-    """Three words, none of which may come twice, and at least six."""
-    for generator in (
-        BeamSearch(BeamSearchConfig(beam=2, no_repeat_ngram_size=1, min_len=6)),
-        Sampling(SamplingConfig(no_repeat_ngram_size=1, min_len=6)),
-    ):
-        width = generator.width
-        [found] = run(stepper(random_model), lambda new, w=width: PrefixState(new, w), generator, [Slot(3, (9,))])
-        assert len(found[0].tokens) >= 7
-        assert set(found[0].tokens[:3]) == {UNK, A, B}
-        assert found[0].score > -torch.inf
-
-
-def test_a_demanded_term_may_repeat_words() -> None:
-    terms = Terms({0: ((A, A, A),)}, torch.zeros(VOCABULARY, dtype=torch.bool))
-    for beam in (1, 4):
-        options = BeamSearchConfig(beam=beam, no_repeat_ngram_size=1, min_len=1)
-        [found] = search(random_model, options, [Slot(3, (9,), terms=terms)])
-        text = found[0].tokens
-        assert any(text[i : i + 3] == (A, A, A) for i in range(len(text)))
-        assert not repeats([token for token in text if token != A], 1)
-
-
-def test_a_break_is_forced_where_the_model_never_writes_one() -> None:
-    def stubborn(_: int, prefix: tuple[int, ...]) -> Tensor:
-        return torch.tensor([-30.0, -30.0, -30.0, -30.0, -30.0, 0.0, -1.0])
-
-    found = search(stubborn, BeamSearchConfig(beam=2), [Slot(0, (3, 2))])[0]
-    assert found[0].tokens == (A, A, BRK, A, EOS)
-
-
 @pytest.mark.parametrize("options", [BeamSearchConfig(beam=3, nbest=2), SamplingConfig(nbest=2, top_p=0.9)])
 def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) -> None:
     def loves_specials(number: int, prefix: tuple[int, ...]) -> Tensor:
@@ -266,20 +232,6 @@ def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: 
     assert results(slots[::order], capacity) == alone
 
 
-def test_the_unknown_penalty_keeps_unk_out() -> None:
-    script = {(): {UNK: 0.8, A: 0.2}}
-    assert search(scripted(script), BeamSearchConfig(beam=2), [Slot(0, (3,))])[0][0].tokens == (UNK, EOS)
-    assert search(scripted(script), BeamSearchConfig(beam=2, unkpen=5.0), [Slot(0, (3,))])[0][0].tokens == (A, EOS)
-
-
-def test_logits_and_log_probabilities_are_the_same() -> None:
-    options, slots = BeamSearchConfig(beam=4, nbest=4), [Slot(1, (6,))]
-    shifted = search(lambda n, prefix: random_model(n, prefix) + 3.0, options, slots)[0]
-    plain = search(random_model, options, slots)[0]
-    assert [h.tokens for h in shifted] == [h.tokens for h in plain]
-    assert [h.score for h in shifted] == pytest.approx([h.score for h in plain], abs=1e-5)
-
-
 def test_scores_that_are_no_numbers_are_refused() -> None:
     for generator in (BeamSearch(BeamSearchConfig()), Sampling(SamplingConfig())):
         slots = [Slot(0, (4,))]
@@ -310,18 +262,6 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
     assert share == pytest.approx(0.36, abs=4 * math.sqrt(0.36 * 0.64 / 400))
 
 
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_temperature_raises_probabilities_to_its_inverse(temperature: float) -> None:
-    slots = [Slot(n, (4,)) for n in range(400)]
-    generator = Sampling(SamplingConfig(temperature=temperature))
-    found = run(stepper(scripted({(): {A: 0.8, B: 0.2}})), lambda new: PrefixState(new, 1), generator, slots)
-    weights = [probability ** (1 / temperature) for probability in (0.8, 0.2)]
-    expected = weights[0] / sum(weights)
-    share = sum(hypothesis.tokens == (A, EOS) for [hypothesis] in found) / len(found)
-    assert share == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 400))
-    assert {round(h.token_scores[0], 4) for [h] in found} == {round(math.log(p), 4) for p in (0.8, 0.2)}  # the model's
-
-
 def test_truncation_keeps_the_most_probable() -> None:
     log_probs = torch.tensor([[0.05, 0.4, 0.3, 0.25]]).log()
     assert truncate(log_probs, 0, 1.0).tolist()[0] == pytest.approx([0.05, 0.4, 0.3, 0.25])
@@ -347,3 +287,133 @@ def test_the_best_continuations_are_those_of_a_whole_sort(vocabulary: int, width
     assert torch.equal(scores, log_probs[rows, tokens])
     assert torch.equal(total, totals[rows] + scores)
     assert torch.equal(rows // width, torch.arange(4)[:, None].expand_as(rows))
+
+
+# Diverse beam search of examples/plugin against its definition in plain lists, and against beam search.
+
+
+import_plugins(str(Path(__file__).parents[2] / "examples" / "plugin"))
+DiverseBeamSearch: Any = GENERATORS.get("diverse_beam_search")
+DiverseBeamSearchConfig: Any = GENERATORS.config("diverse_beam_search")
+Found = list[tuple[tuple[int, ...], float]]
+
+
+def diverse(options: Any, slots: list[Slot]) -> list[list[Hypothesis]]:
+    generator = DiverseBeamSearch(options)
+    return run(stepper(random_model), lambda new: PrefixState(new, generator.width), generator, slots)
+
+
+def config(beam: int, groups: int | None, strength: float, nbest: int | None = None) -> Any:
+    return DiverseBeamSearchConfig(
+        beam=beam, nbest=nbest or beam, diverse_beam_groups=groups, diverse_beam_strength=strength
+    )
+
+
+def allowed(slot: Slot, tokens: tuple[int, ...]) -> dict[int, float]:
+    """What may follow, and its log-probability; 0 where it is given."""
+    place = tokens.count(BRK)
+    written = tokens[::-1].index(BRK) if place else len(tokens)
+    if place in slot.given:
+        return {slot.given[place][written]: 0.0}
+    end, scores = EOS if place == len(slot.limits) - 1 else BRK, random_model(slot.number, tokens)
+    following = [end] if written + 1 == slot.limits[place] else [UNK, A, B, *[end] * (written > 0)]
+    return {token: float(scores[token]) for token in following}
+
+
+def by_definition(slot: Slot, options: Any) -> Found:
+    """(tokens, score) of all that the groups finish, best first: at each step one group after the other."""
+    size = options.beam // options.groups
+    live: list[Found] = [[((), 0.0)] for _ in range(options.groups)]
+    finished: list[Found] = [[] for _ in range(options.groups)]
+    while any(live):
+        taken: Counter[int] = Counter()
+        for group in range(options.groups):
+            candidates = []
+            for tokens, total in live[group]:
+                for token, score in allowed(slot, tokens).items():
+                    avoided = options.diverse_beam_strength * taken[token] if score else 0.0
+                    candidates.append((total + score - avoided, (*tokens, token), total + score))
+            candidates = sorted(candidates, reverse=True)[: 2 * size]
+            ended = [(tokens, total) for _, tokens, total in candidates[:size] if tokens[-1] == EOS]
+            live[group] = [(tokens, total) for _, tokens, total in candidates if tokens[-1] != EOS][:size]
+            taken.update(tokens[-1] for tokens, _ in ended + live[group])
+            finished[group] += ended
+            if len(finished[group]) >= size:
+                live[group] = []
+    distinct, given = dict(itertools.chain(*finished)), slot.given_tokens
+    scored = [(tokens, total / (len(tokens) - given) ** options.lenpen) for tokens, total in distinct.items()]
+    return sorted(scored, key=lambda item: -item[1])
+
+
+@pytest.mark.parametrize(("beam", "groups"), [(4, 2), (6, 3), (6, 2), (3, None), (5, 1)])
+@pytest.mark.parametrize("strength", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("nbest", [1, 3])
+def test_groups_choose_one_after_the_other(beam: int, groups: int | None, strength: float, nbest: int) -> None:
+    options = config(beam, groups, strength, nbest)
+    slots = [Slot(number, (3 + number % 5,)) for number in range(12)]
+    for slot, found in zip(slots, diverse(options, slots), strict=True):
+        expected = by_definition(slot, options)[:nbest]
+        assert [h.tokens for h in found] == [tokens for tokens, _ in expected]
+        assert [h.score for h in found] == pytest.approx([score for _, score in expected], abs=1e-5)
+        for hypothesis in found:  # the model's own, whatever was avoided
+            assert sum(hypothesis.token_scores) / len(hypothesis.tokens) == pytest.approx(hypothesis.score, abs=1e-5)
+
+
+def test_one_group_is_beam_search() -> None:
+    slots = [Slot(number, (3, 5)[: 1 + number % 2]) for number in range(8)]
+    plain = search(random_model, BeamSearchConfig(beam=4, nbest=4), slots)
+    assert diverse(config(4, 1, 9.0), slots) == plain
+
+
+# Minimum Bayes risk against a double loop over sacreBLEU's own sentence chrF.
+
+
+def naive(texts: list[str]) -> list[float]:
+    """The mean chrF of each text against the others."""
+    others = [[other for m, other in enumerate(texts) if m != n] for n in range(len(texts))]
+    metric = CHRF()
+    return [
+        math.fsum(metric.sentence_score(text, [other]).score for other in each) / len(each)
+        for text, each in zip(texts, others, strict=True)
+    ]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text("ab .ß日", max_size=12), min_size=2, max_size=6))
+def test_scores_are_sacrebleus_to_the_last_bit(texts: list[str]) -> None:
+    metric = CHRF()
+    expected = [[metric.sentence_score(text, [other]).score for other in texts] for text in texts]
+    assert chrf_of_pairs(texts).tolist() == expected
+    assert mean_utilities(texts) == naive(texts)
+
+
+def test_the_most_useful_come_first_and_of_equal_ones_the_first() -> None:
+    tokenizer = small_system.tokenizer()
+    hypotheses = [
+        Hypothesis((*tokens, 2), -float(n), (0.0,) * (len(tokens) + 1))
+        for n, tokens in enumerate(tokenizer.encode(["he", "the old dog.", "the old dog sees.", "the old dog sees."]))
+    ]
+    utilities = naive([hypothesis.text(tokenizer) for hypothesis in hypotheses])
+    assert utilities[2] == utilities[3] > utilities[1] > utilities[0]
+    search = SamplingConfig(mbr="chrf", mbr_samples=4, nbest=3)
+    assert ranking(search, tokenizer)(hypotheses) == [hypotheses[2], hypotheses[3], hypotheses[1]]
+    for other in (SamplingConfig(nbest=4), BeamSearchConfig()):
+        assert ranking(other, tokenizer)(hypotheses) == hypotheses
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_temperature_raises_probabilities_to_its_inverse(temperature: float) -> None:
+    slots = [Slot(n, (4,)) for n in range(400)]
+    generator = Sampling(SamplingConfig(temperature=temperature))
+    found = run(stepper(scripted({(): {A: 0.8, B: 0.2}})), lambda new: PrefixState(new, 1), generator, slots)
+    weights = [probability ** (1 / temperature) for probability in (0.8, 0.2)]
+    expected = weights[0] / sum(weights)
+    share = sum(hypothesis.tokens == (A, EOS) for [hypothesis] in found) / len(found)
+    assert share == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 400))
+    assert {round(h.token_scores[0], 4) for [h] in found} == {round(math.log(p), 4) for p in (0.8, 0.2)}  # the model's
+
+
+def test_the_unknown_penalty_keeps_unk_out() -> None:
+    script = {(): {UNK: 0.8, A: 0.2}}
+    assert search(scripted(script), BeamSearchConfig(beam=2), [Slot(0, (3,))])[0][0].tokens == (UNK, EOS)
+    assert search(scripted(script), BeamSearchConfig(beam=2, unkpen=5.0), [Slot(0, (3,))])[0][0].tokens == (A, EOS)

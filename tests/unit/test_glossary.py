@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import small_system
 import torch
@@ -11,9 +15,11 @@ from decoding import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.generators import BeamSearch, Slot
 from docnmt.core.search.glossary import Glossary, TermFinder, Terms, asked_terms
+from docnmt.core.search.translate import TranslationMemory, with_memory
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.runtime.system import UserError
 
@@ -44,12 +50,6 @@ def test_terms_are_whole_words(sentence: str, found: list[str]) -> None:
         "mas": "Mas",
     }
     assert Glossary({**terms, "C++": "C-Plusplus", "猫": "Katze"}).found(sentence) == found
-
-
-def test_spaces_around_a_term_say_nothing() -> None:
-    glossary = Glossary.of({" big  cat ": " Kater "})
-    assert glossary is not None
-    assert glossary.found("A big cat, a big category.") == ["Kater"]
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,74 @@ def test_a_term_may_begin_inside_of_one_that_was_broken_off() -> None:
         progress = progress.after(token)
         assert progress.begun == ((a,), (a, a), (a, a), ())[number]
     assert (progress.left, progress.ended) == ((), True)
+
+
+# A translation memory: what it finds, and how it stands before a document.
+
+
+def corpus(documents: list[list[list[int]]], name: str) -> ParallelCorpus:
+    """Sentences given as subwords; their text is `name` and their number."""
+    sentences = [sentence for document in documents for sentence in document]
+    lengths = np.array([len(document) for document in documents])
+    texts = [f"{name}{n}" for n in range(len(sentences))]
+    return ParallelCorpus(
+        document_offsets=offsets_of(lengths),
+        blank_lines=np.ones(len(documents) + 1, dtype=np.int32),
+        levels=np.tile(np.arange(len(sentences), dtype=np.int32)[:, None], (1, 2)),
+        source=TokenArray.from_lists(sentences, 100),
+        target=None,
+        source_text=TextArray.from_lines(texts),
+        references=[TextArray.from_lines(text.upper() for text in texts)],
+    )
+
+
+def weights(sentence: list[int], documents: Counter[object], size: int) -> dict[object, float]:
+    """tf-idf of subwords and pairs of them."""
+    counts = Counter([*sentence, *itertools.pairwise(sentence)])
+    return {run: (1 + np.log(n)) * np.log1p(size / documents[run]) for run, n in counts.items() if documents[run]}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_similar_sentences_are_those_of_largest_cosine(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sentences = [rng.integers(0, 40, rng.integers(1, 9)).tolist() for _ in range(60)]
+    memory = TranslationMemory(corpus([sentences], "m"), count=3)
+    runs = Counter(run for s in sentences for run in {*s, *itertools.pairwise(s)})
+    for _ in range(20):
+        asked = rng.integers(0, 40, 6).tolist()
+        ours = {run: np.log1p(60 / runs[run]) for run in {*asked, *itertools.pairwise(asked)} if runs[run]}
+        ours = {run: value for run, value in ours.items() if runs[run] <= 10}  # frequent ones are not looked up
+        scores = []
+        for n, sentence in enumerate(sentences):
+            theirs = weights(sentence, runs, 60)
+            common = ours.keys() & theirs.keys()
+            norm = sum(value**2 for value in theirs.values()) ** 0.5
+            if common:
+                scores.append((-sum(ours[run] * theirs[run] for run in common) / norm, n))
+        expected = [n for _, n in sorted((round(score, 9), n) for score, n in scores)[:3]]
+        assert memory.similar(np.array(asked)) == expected
+
+
+def test_memory_stands_before_each_document_and_is_given() -> None:
+    memory = TranslationMemory(corpus([[[50, 51], [60, 61]], [[70, 71]]], "m"), count=1)
+    text = corpus([[[50, 51, 2], [3, 4]], [[60, 61], [70, 71]]], "s")
+    joined, given, numbers = with_memory(text, ["S0", None, None, None], memory)
+    assert numbers.tolist() == [-1, 0, 1, -1, -1, 2, 3]
+    assert given == ["M0", "S0", None, "M2", "M1", None, None]
+    assert joined.document_offsets.tolist() == [0, 3, 7]
+    assert joined.levels[:, 0].tolist() == [-1, 0, 1, -1, -1, 2, 3]
+    assert [joined.source[n].tolist() for n in (0, 1)] == [[50, 51], [50, 51, 2]]
+    foreign = with_memory(text, None, replace(memory, foreign=True))
+    assert foreign[1] == ["M2", "M1", None, None, "M0", None, None]
+
+
+def test_nothing_similar_leaves_a_document_as_it_is() -> None:
+    memory = TranslationMemory(corpus([[[50, 51]]], "m"))
+    text = corpus([[[1, 2]], [[]]], "s")
+    joined, given, numbers = with_memory(text, None, memory)
+    assert numbers.tolist() == [0, 1]
+    assert given == [None, None]
+    assert joined.document_offsets.tolist() == [0, 1, 2]
 
 
 def test_terms_of_each_sentence_of_a_joined_text() -> None:

@@ -15,7 +15,6 @@ from docnmt.apps.documents import segments as inline
 from docnmt.apps.documents.fragments import HtmlFragment, XmlFragment
 from docnmt.apps.documents.html import tokens
 from docnmt.apps.documents.kinds import read
-from docnmt.apps.documents.sentences import fixed_spans
 from docnmt.runtime.system import UserError
 
 N = 100_000  # bytes of a file: reading, translating or writing each took from 10 seconds to hours
@@ -62,7 +61,6 @@ def hostile(size: int) -> list[tuple[str, str | bytes]]:
         ("srt", f"{SRT}a\n\n" * (size // 40)),
         ("mdx", "{" * size),
         ("xlf", XLF.format(f"<trans-unit><source>{('a' + chr(0x200E)) * (size // 4)}</source></trans-unit>")),
-        ("md", "<b><i>" * (size // 12) + "</u>" * (size // 8)),
         *(
             ("md", repeated(each))
             for each in ("\\(a ", "{{< code >}}\n", "$$a\n", ":::a\n", "a\n: b\n", ": ", ":\t<!--", "a\n\n: b\n\n")
@@ -70,16 +68,12 @@ def hostile(size: int) -> list[tuple[str, str | bytes]]:
         ("txt", "".join(map(repeated, ("%(a", "{{a", "<%a", "B<E<a>", ":a:`b", "``a", "%a%")))[:size]),
         ("xlf", XLF.format(f"<trans-unit><source>w</source><seg-source>{segments}</seg-source></trans-unit>")),
         ("po", f'{PO}msgid "{repeated("%s ")}"\nmsgstr ""\n'),
-        ("srt", f"{SRT}a{repeated(' -')}\nb\n"),
-        ("srt", f"{SRT}{repeated('- a' + chr(10))}"),
         ("txt", f"word %(a){'0' * size}"),
         ("docx", word(f"<w:p><w:r><w:t>a b</w:t></w:r>{repeated(FIELD)}</w:p>")),
         ("docx", word(f"<w:p><w:r>{repeated('<w:t>a</w:t><w:br/>')}<w:rPr><w:b/></w:rPr></w:r></w:p>")),
         ("json", f'["{{n, plural, other {{{repeated("# b ")}}}}}"]'),
         ("json", f'["{repeated("{n, plural, other {a}} ")}"]'),
-        ("yaml", repeated("- a #b\n")),
         ("yaml", f"- &a b c\n{repeated('- *a' + chr(10))}"),
-        ("properties", f"{'a' * size}\\"),
         ("strings", f'{repeated("// a" + chr(10))}"a" = "a b";'),
         ("xml", f"<resources><string>{repeated('a <b>c</b> ')}</string></resources>"),
         ("vtt", f"WEBVTT\n\n00:01.000 --> 00:02.000\n{repeated('<v a')}"),
@@ -87,20 +81,15 @@ def hostile(size: int) -> list[tuple[str, str | bytes]]:
         *(("mdx", repeated(each)) for each in ('<a "', "{'", "{1+2} a ", "a {/* ")),
         *(("txt", repeated(each)) for each in ("a/", "/a-", "a.", "#a", "@:a.", "$a@", "C:\\\\", "<0", "{{{", "_x000")),
         ("json", f'["{{n, choice, {repeated("0#a|")}}}"]'),
-        ("srt", f"{SRT}{repeated('AB' + chr(10))}"),
         ("srt", f"{SRT}{repeated('[a]' + chr(10))}"),
         ("html", repeated('<a title="b" alt=c>')),
         ("xlf", XLF.format(f"<trans-unit><source>w {repeated('a <x/>')}</source></trans-unit>")),
         *((kind, content) for kind in ("json", "yaml") for content in forms),
-        ("docx", word(repeated("<w:p/>"))),
         ("docx", word(f"<w:p>{repeated('<w:r><w:t>a </w:t></w:r>')}</w:p>")),
-        ("docx", word(f"<w:p>{repeated('<w:r/>')}<w:r><w:t>a</w:t></w:r></w:p>")),
-        ("html", repeated("<b>a ")),
         ("yaml", "".join(f"k{number}: a b\n" for number in range(size // 12))),
         ("po", PO + "".join(f'msgid "a {number}"\nmsgstr ""\n\n' for number in range(size // 30))),
         ("po", f"# {repeated('Content-Type:')}\n{PO}"),
         ("md", f"---\n{repeated(chr(10) + ' ')}x\n---\n"),
-        ("mdx", f"{{{repeated('/**/')}x}}"),
         ("mdx", f"{repeated('</a ' + chr(34) * 2 + '/>')}<"),
     ]
 
@@ -188,34 +177,19 @@ def test_words_and_characters_of_one_text_are_counted_while_it_is_read() -> None
                 read(text.encode(), kind, name="x", source_lang="en", target_lang="de")
 
 
-def test_a_row_of_braces_is_looked_through_once() -> None:
-    assert fixed_spans("{" * 9 + " a }}} {{ b }}") == [(4, 15), (16, 23)]
-
-
 REFUSED: list[tuple[str, str | bytes, str]] = [
     ("srt", f"{' ' * N}x", "x.srt:1: "),
     ("srt", f"{chr(10) * N}x", f"x.srt:{N + 1}: "),
     ("srt", f"{SRT}a\n{'1' * N}", "x.srt:4: "),
-    ("srt", f"{'9' * 30}:00:00,000 --> 00:00:02,000\n", ""),
     ("json", f'{{"a": "{"word " * 9_000}"}}', "x.json: "),
-    ("strings", f'"a" = "{"word " * 9_000}";', "x.strings: "),
-    ("properties", f"a={'word ' * 9_000}", "x.properties: "),
     ("html", f"a{'<b>' * 40_001}b", "40,000 marks"),
     ("html", "<b>a" * 40_001, "40,000"),
     ("odt", package({"content.xml": SPANS.format("<text:span/>" * 40_001)}), "40,000 marks"),
     ("docx", word(f"<w:p>{'<w:r/>' * 300_000}</w:p>"), "x.docx: word/document.xml: "),
-    ("docx", word(f"<w:p><w:r>{'<w:cr/>' * 300_000}</w:r></w:p>"), "x.docx: word/document.xml: "),
     ("docx", word("<w:p/>" * 1_100_000), "x.docx: "),
     ("docx", package({f"word/header{n}.xml": "<a/>" for n in range(10_001)}), "10,000 parts"),
     ("mdx", "{" * 200_000, "40,000 marks"),
-    ("md", "# a" + " {#a}" * 40_000, "40,000 marks"),
     ("xlf", XLF.format("<a/>" * 1_100_000), "x.xlf: "),
-    ("xml", f"<resources>{'<a/>' * 1_100_000}</resources>", "x.xml: "),
-    (
-        "docx",
-        word(f"<w:p><w:r><w:rPr>{'<w:b/>' * 30_000}</w:rPr>{'<w:t>a</w:t><w:br/>' * 1000}</w:r></w:p>"),
-        "x.docx: ",
-    ),
 ]
 
 
@@ -225,11 +199,8 @@ def test_what_would_take_too_much_is_refused_at_once(
 ) -> None:
     monkeypatch.setattr(inline, "LONGEST", 40_000)  # what stands before the limit is read
     begun = time.process_time()
-    if message:
-        with pytest.raises(UserError, match=re.escape(message)):
-            document(kind, content)
-    else:  # a time that no clock has stays as it is
-        assert translate(document(kind, content), Model()) == str(content).encode()
+    with pytest.raises(UserError, match=re.escape(message)):
+        document(kind, content)
     assert time.process_time() - begun < SECONDS
 
 
@@ -256,44 +227,6 @@ def test_tags_without_end_in_a_request_are_refused(fragment: type[XmlFragment | 
     with pytest.raises(UserError, match=r"^text: .* [\d,]+ tags"):
         fragment("<a/>" * 2_600_000, name="text")
     assert time.process_time() - begun < 1
-
-
-@pytest.mark.parametrize("kind", ["pptx", "xlsx"])
-def test_elements_are_counted_in_all_parts_together(kind: str) -> None:
-    part = f"<a>{'<b/>' * 300_000}</a>"
-    parts = {**PACKAGES[kind], **{f"more{number}.xml": part for number in range(4)}}
-    with pytest.raises(UserError, match=rf"^x\.{kind}: .* [\d,]+ elements"):
-        document(kind, package(parts))
-
-
-@pytest.mark.parametrize("kind", ["html", "epub"])
-def test_tags_without_end_are_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html.Html, "most", 100)
-    page = f"<p>One.</p>{'<b>' * 101}"
-    content = page.encode() if kind == "html" else package({**PACKAGES["epub"], "OPS/b.xhtml": page})
-    with pytest.raises(UserError, match=r"^x\.(html|epub: OPS/b\.xhtml): .* 100 tags"):
-        document(kind, content)
-
-
-def test_a_plural_form_without_end_is_refused() -> None:
-    form = f'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[{"1" * 5000}] ""\n'
-    with pytest.raises(UserError, match=r"^x.po: "):
-        document("po", PO + form)
-
-
-def test_units_inside_of_a_unit_are_part_of_its_text() -> None:
-    """Each would be held with all that is inside of it."""
-    depth = 60
-    inside = "<trans-unit><source>a " * depth + "b" + "</source></trans-unit>" * depth
-    assert len(document("xlf", XLF.format(inside)).segments) == 1
-    nested = '<tu><tuv xml:lang="en"><seg>a ' * depth + "b" + "</seg></tuv></tu>" * depth
-    assert len(document("tmx", f"<tmx><body>{nested}</body></tmx>").segments) == 1
-
-
-def test_a_field_in_a_field_is_shown_once() -> None:
-    part = '<w:p><w:fldSimple w:instr="x">' * 30 + f"<w:r><w:t>{'a' * N}</w:t></w:r>" + "</w:fldSimple></w:p>" * 30
-    found = document("docx", word(part))
-    assert sum(len(segment.text) for segment in found.segments) <= 30 * 1000
 
 
 @pytest.mark.parametrize(
@@ -329,11 +262,6 @@ def test_what_does_not_end_is_all_that_follows(rest: str) -> None:
     assert translate(found, Model()) == f"<p>ONE</p>{rest}".encode()
 
 
-def test_behind_a_wrong_reference_tags_are_tags() -> None:
-    found = document("html", "<p>a &# b &# c</p><p>d <b>e</b></p>")
-    assert [segment.text for segment in found.segments] == ["a &# b &# c", "d e"]
-
-
 @pytest.mark.parametrize(("kind", "content"), [
     ("html", f"&#{'9' * 4301}; a dog"),
     ("json", '{"a": "\\ud800 dog"}'),
@@ -346,3 +274,27 @@ def test_numbers_and_characters_that_python_cannot_write_are_text(kind: str, con
     assert [segment.text.encode() for segment in found.segments]
     assert found.write([found.unchanged(number) for number in range(len(found.segments))]) == content.encode()
     translate(found, Model())
+
+
+def test_units_inside_of_a_unit_are_part_of_its_text() -> None:
+    """Each would be held with all that is inside of it."""
+    depth = 60
+    inside = "<trans-unit><source>a " * depth + "b" + "</source></trans-unit>" * depth
+    assert len(document("xlf", XLF.format(inside)).segments) == 1
+    nested = '<tu><tuv xml:lang="en"><seg>a ' * depth + "b" + "</seg></tuv></tu>" * depth
+    assert len(document("tmx", f"<tmx><body>{nested}</body></tmx>").segments) == 1
+
+
+@pytest.mark.parametrize("kind", ["html", "epub"])
+def test_tags_without_end_are_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html.Html, "most", 100)
+    page = f"<p>One.</p>{'<b>' * 101}"
+    content = page.encode() if kind == "html" else package({**PACKAGES["epub"], "OPS/b.xhtml": page})
+    with pytest.raises(UserError, match=r"^x\.(html|epub: OPS/b\.xhtml): .* 100 tags"):
+        document(kind, content)
+
+
+def test_a_plural_form_without_end_is_refused() -> None:
+    form = f'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[{"1" * 5000}] ""\n'
+    with pytest.raises(UserError, match=r"^x.po: "):
+        document("po", PO + form)

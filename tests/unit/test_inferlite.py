@@ -12,14 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.layout import Spans
-from docnmt.other_tasks.options import BagOfWordsConfig, BiLstmMaxConfig, InferLiteConfig, Source2TokenEncoderConfig
+from docnmt.other_tasks.options import BagOfWordsConfig, BiLstmMaxConfig, InferLiteConfig
 from docnmt.other_tasks.sentence_vectors.encoders import (
     BagOfWords,
     BiLstmMax,
     InferLiteEncoder,
     PackedConvolution,
     SemanticHash,
-    Source2TokenEncoder,
     span_max,
     span_mean,
 )
@@ -100,15 +99,6 @@ def test_packed_equals_padded_with_gradients(width: int) -> None:
         torch.testing.assert_close(packed, reference, rtol=0, atol=1e-12)
 
 
-def test_gates_are_between_zero_and_one_and_one_set_a_type() -> None:
-    spans, tokens = spans_of(LENGTHS), tokens_of(LENGTHS)
-    gates = encoder().gates([table[tokens] for table in tables()], spans)
-    assert gates.shape == (len(DIMS), sum(LENGTHS), 6)
-    assert bool(((gates > 0) & (gates < 1)).all())
-    with pytest.raises(ValueError, match="without gates"):
-        encoder(gate=False).gates([table[tokens] for table in tables()], spans)
-
-
 def encoders() -> dict[str, nn.Module]:
     torch.manual_seed(2)
     return {
@@ -129,35 +119,6 @@ def test_batch_mates_change_nothing(name: str) -> None:
     alone = [model(part, tables(), spans_of([len(part)])) for part in tokens.split(LENGTHS)]
     assert together.shape == (len(LENGTHS), model.d_output)
     torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("lengths", [[4, 4], [5, 2]])
-def test_the_lstm_stays_in_float32_under_autocast_on_a_processor(lengths: list[int]) -> None:
-    """Processors without products in bfloat16 have no LSTM in it."""
-    model, tokens = encoders()["bilstm"].eval(), tokens_of(lengths)
-    each = [table.float() for table in tables()]
-    with torch.autocast("cpu", torch.bfloat16):
-        found = model(tokens, each, spans_of(lengths))
-    assert torch.equal(found, model(tokens, each, spans_of(lengths)))
-
-
-def test_sif_weighs_rare_words_more() -> None:
-    probability = torch.tensor([0.0, 0.5, 1e-6]).double()
-    model = BagOfWords(BagOfWordsConfig(bag_pooling="sif"), task([2], probability)).double()
-    table = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).double()
-    vector = model(torch.tensor([1, 2]), [table], spans_of([2]))
-    expected = torch.tensor([[1e-3 / 0.501 / 2, 1e-3 / 0.001001 / 2]]).double()
-    torch.testing.assert_close(vector, expected)
-
-
-@pytest.mark.parametrize("length", [1, 255, 256, 300])
-def test_the_first_of_equal_values_gets_the_gradient(length: int) -> None:
-    values = torch.zeros(length, 2).index_fill_(0, torch.tensor([length - 1]), 1.0)
-    values[:, 1] = 1.0
-    values.requires_grad_()
-    span_max(values, spans_of([length])).sum().backward()
-    assert values.grad is not None
-    assert values.grad.nonzero().tolist() == sorted([[0, 1], [length - 1, 0]])
 
 
 @pytest.mark.parametrize("pool", [span_max, span_mean])
@@ -198,19 +159,6 @@ def hashing(steps: int = 10, minimum: float = 0.01) -> SemanticHash:
     return SemanticHash(d_input=6, bits=16, steps=steps, minimum=minimum)
 
 
-def test_temperature_falls_exponentially_and_never_reaches_zero() -> None:
-    hash, seen = hashing(), []
-    for _ in range(40):
-        seen.append(hash.temperature)
-        assert bool(torch.isfinite(hash(torch.randn(3, 6))).all())
-    assert seen[0] == 1
-    assert seen[5] == pytest.approx(0.01**0.5)
-    assert seen[10] == seen[39] == pytest.approx(0.01)
-    hash.seen.fill_(10**12)
-    assert hash.temperature == 0.01
-    assert bool(torch.isfinite(hash(torch.full((1, 6), 1e4))).all())
-
-
 def test_codes_are_the_soft_codes_thresholded_and_do_not_depend_on_the_temperature() -> None:
     hash, sentences = hashing(), torch.randn(50, 6)
     hash.eval()
@@ -230,12 +178,3 @@ def test_hashing_is_equation_8_with_its_mean_in_the_bias() -> None:
     for _ in range(300):
         hash(sentences + 3)
     assert torch.allclose(hash.mean, sentences.mean(0) + 3, atol=0.2)  # it follows
-
-
-def test_words_weigh_as_much_as_positions_in_the_document_encoder_at_its_start() -> None:
-    config = Source2TokenEncoderConfig(embed_dim=64, encoder_layers=0, heads=4, ffn_dim=8, dropout=0.0)
-    encoder = Source2TokenEncoder(config, task([50, 300]))
-    words = [torch.nn.functional.normalize(torch.randn(200, width)) for width in (50, 300)]
-    projected = encoder.input(torch.cat(words, dim=1))
-    place = encoder.position(torch.arange(20)[:, None])
-    assert 0.5 < projected.std() / place.std() < 2

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from docnmt.core.training.run import HalfWeights
+
 triton = pytest.importorskip("triton", reason="needs triton: pip install triton (Linux)")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
     pytest.skip("needs a card, or triton's interpreter (TRITON_INTERPRET=1)", allow_module_level=True)
 
-from docnmt.core.training.run import HalfWeights  # noqa: E402
-from docnmt.functional import kernels  # noqa: E402
 from docnmt.functional.conditional import select  # noqa: E402
 from docnmt.functional.kernels.attention import (  # noqa: E402
     choose_sentences,
@@ -33,7 +33,6 @@ from docnmt.functional.selection import (  # noqa: E402
     top_sentences,
 )
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
-from docnmt.runtime.system import UserError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what a mask then drops
 
@@ -137,40 +136,6 @@ def test_residual_norm(rows: int, width: int, dropout: float) -> None:
     assert_close(found, expected, 2e-5)
 
 
-def test_what_dropout_drops_follows_from_the_seed_alone() -> None:
-    x = torch.ones(40, 16, device=DEVICE)
-
-    def drawn(seed: int) -> Tensor:
-        torch.manual_seed(seed)
-        return residual_norm(0 * x, x, None, 0.25)[0]
-
-    assert torch.equal(drawn(1), drawn(1))
-    assert not torch.equal(drawn(1), drawn(2))
-    assert abs(float((drawn(3) == 0).float().mean()) - 0.25) < 0.06
-    assert drawn(4).unique().tolist() == pytest.approx([0, 4 / 3])
-
-    torch.manual_seed(5)
-    given = x.clone().requires_grad_()
-    once = torch.utils.checkpoint.checkpoint(
-        lambda y: residual_norm(y, y, None, 0.5)[0] ** 2, given, use_reentrant=False
-    )
-    once.sum().backward()  # the pass that is computed again drops the same
-    torch.manual_seed(5)
-    mask = residual_norm(0 * x, x, None, 0.5)[0]
-    assert torch.equal(given.grad, 2 * (1 + mask) ** 2)
-
-
-def test_a_norm_alone_and_a_sum_alone() -> None:
-    torch.manual_seed(0)
-    x, norm = torch.randn(5, 16, device=DEVICE), nn.LayerNorm(16, device=DEVICE)
-    left, read = residual_norm(x, None, norm)
-    assert torch.equal(left, x)
-    assert_close([read.detach()], [norm(x).detach()])
-    half, none = residual_norm(x.bfloat16(), x, None)
-    assert none is None
-    assert half.dtype == torch.float32
-
-
 @pytest.mark.parametrize(
     ("name", "function"), {"relu": torch.relu, "gelu": nn.functional.gelu, "swish": nn.functional.silu}.items()
 )
@@ -211,15 +176,6 @@ def test_the_same_sentences_are_chosen_also_among_equal_ones(lengths: list[list[
     assert torch.equal(kept.cpu()[live], order[live])
     documents = layout.document_of_token[None, :, None].expand_as(kept)
     assert torch.equal(layout.document_of_sentence[kept.cpu()], documents)
-
-
-def test_a_query_that_is_nan_keeps_nothing_and_disturbs_nobody() -> None:
-    layout = DocumentLayout.from_lengths([[1, 1], [1, 1]]).to(DEVICE)
-    q = torch.ones(4, 1, 16, device=DEVICE)
-    q[1] = torch.nan
-    kept, scores = choose_sentences(q, q.nan_to_num(1), layout, layout, 2, earlier=False)
-    assert kept[0].tolist() == [[0, 1], [0, 0], [2, 3], [2, 3]]
-    assert torch.isneginf(scores[0, 1]).all()
 
 
 #: Empty sentences and documents, a sentence longer than two blocks, more and fewer sentences than are kept.
@@ -292,17 +248,3 @@ def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:
     for ours, theirs in zip(of(HalfWeights(model, [model])), of(None), strict=True):
         assert (ours is None and theirs is None) or torch.equal(ours, theirs)
     assert all(parameter is parameters[name] for name, parameter in model.named_parameters())
-
-
-def test_without_a_compiler_there_are_no_kernels_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    def active(self: object) -> None:
-        raise RuntimeError("Failed to find C compiler.\nPlease specify via CC")
-
-    monkeypatch.setattr(type(triton.runtime.driver), "active", property(active))
-    monkeypatch.setattr(kernels, "lacking", kernels.lacking.__wrapped__)  # what it remembers stays
-    monkeypatch.delenv("DOCNMT_KERNELS", raising=False)
-    with kernels.used():
-        assert not kernels._switched_on()
-    monkeypatch.setenv("DOCNMT_KERNELS", "on")
-    with pytest.raises(UserError, match=r"DOCNMT_KERNELS.*compiler"):
-        kernels._switched_on()

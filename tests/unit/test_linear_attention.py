@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from docnmt.functional import linear as costs
-from docnmt.functional import linear_attention, relative_attention_term
+from docnmt.functional import linear_attention
 from docnmt.functional.linear import LinearMemory, LinearState, packed_linear_attention
 from docnmt.layout import Spans
 
@@ -104,14 +104,6 @@ def test_padding_may_hold_anything(backend: str, causal: bool) -> None:
     assert torch.equal(linear_attention(q, k, v, rel, causal=causal, key_mask=mask, backend=backend), clean)
 
 
-@settings(max_examples=100)
-@given(LENGTH, LENGTH, st.sampled_from([0, 1, 3, 9, 50]), st.booleans(), st.sampled_from(["quadratic", "linear"]))
-def test_the_relative_term_alone(queries: int, keys: int, horizon: int, causal: bool, backend: str) -> None:
-    q, v, rel = leaf(1, 2, queries, 3), leaf(1, 2, keys, 2), leaf(2 * horizon + 1, 3)
-    fast = relative_attention_term(q, v, rel, causal=causal, backend=backend)
-    assert_same(fast, by_the_equations(q, None, v, rel, causal, None, normalise=False), [q, v, rel])
-
-
 @settings(max_examples=30)
 @given(st.lists(st.tuples(LENGTH, LENGTH), min_size=1, max_size=5), HORIZON, st.booleans())
 def test_packed_spans_are_separate_sequences(lengths: list[tuple[int, int]], horizon: int | None, causal: bool) -> None:
@@ -174,36 +166,6 @@ def test_steps_of_cross_attention_equal_the_full_pass(lengths: list[int], horizo
     assert torch.allclose(out, full, atol=1e-12)
 
 
-@pytest.mark.parametrize("horizon", [None, 0, 1, 4])
-def test_a_memory_of_no_words_gives_nothing(horizon: int | None) -> None:
-    k, v = torch.randn(0, 2, 3), torch.randn(0, 2, 5)
-    rel = None if horizon is None else torch.randn(2 * horizon + 1, 3)
-    memory = LinearMemory.build(k, v, spans([0, 0]), horizon=horizon)
-    assert not memory.step(torch.randn(2, 2, 3), torch.tensor([1, 0]), torch.tensor([0, 5]), rel).any()
-
-
-def test_a_memory_keeps_values_only_where_a_horizon_reads_them() -> None:
-    k, v, one = torch.randn(1000, 2, 8), torch.randn(1000, 2, 8), spans([1000])
-
-    def floats(horizon: int | None) -> int:
-        memory = LinearMemory.build(k, v, one, horizon=horizon)
-        tensors = (memory.totals, memory.values, memory.before, memory.after)
-        assert {x.dtype for x in tensors} == {torch.float32}
-        return sum(x.untyped_storage().nbytes() for x in tensors) // 4
-
-    sums, a_value = 2 * 8 * 9, 2 * 9
-    assert floats(None) == sums
-    assert floats(0) == sums + 6 * a_value
-    assert floats(16) == sums + 1000 * a_value + 2 * (1000 // 8 + 2) * a_value
-
-
-@pytest.mark.parametrize("backend", ["quadratic", "linear"])
-def test_very_negative_features_do_not_vanish(backend: str) -> None:
-    q, k, v = torch.full((1, 1, 6, 4), -20.0), torch.full((1, 1, 6, 4), -20.0), torch.randn(1, 1, 6, 2)
-    out = linear_attention(q, k, v, backend=backend)  # elu(-20) + 1 is 0 in float32, exp(-20) is not
-    assert torch.allclose(out, v.mean(2, keepdim=True).expand_as(v), atol=1e-6)
-
-
 @pytest.mark.parametrize("backend", ["quadratic", "linear"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_sum_too_small_to_invert_still_divides(backend: str, causal: bool) -> None:
@@ -231,43 +193,6 @@ def test_cuda_gives_the_same(backend: str, causal: bool) -> None:
         torch.autograd.grad(there, moved, given.cuda()), torch.autograd.grad(out, inputs, given), strict=True
     ):
         torch.testing.assert_close(ours.cpu(), theirs, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("causal", [False, True])
-def test_half_types_compute_in_float32(dtype: torch.dtype, causal: bool) -> None:
-    q, k, v, rel = (torch.randn(*shape, dtype=dtype) for shape in ((1, 2, 30, 4), (1, 2, 30, 4), (1, 2, 30, 3), (5, 4)))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = linear_attention(q, k, v, rel, causal=causal, backend="linear")
-    assert out.dtype == dtype
-    exact = linear_attention(*(x.double() for x in (q, k, v, rel)), causal=causal)
-    assert torch.allclose(out.double(), exact, atol=1e-2)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"k": torch.randn(1, 2, 6, 4)}, "q, "),
-        ({"rel_pos": torch.randn(4, 3)}, "rel_pos:"),
-        ({"rel_pos": torch.randn(3, 5, 3)}, "rel_pos"),
-        ({"rel_pos": torch.randn(3)}, "rel_pos:"),
-        ({"key_mask": torch.ones(1, 5, dtype=torch.bool)}, "key_mask"),
-        ({"backend": "fast"}, "'fast'"),
-    ],
-)
-def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -> None:
-    inputs = {"q": torch.randn(1, 2, 5, 3), "k": torch.randn(1, 2, 6, 3), "v": torch.randn(1, 2, 6, 2)}
-    with pytest.raises(ValueError, match=message):
-        linear_attention(**{**inputs, **change})
-
-
-@pytest.mark.parametrize("backend", ["quadratic", "linear", "auto"])
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_batch_of_nothing(backend: str, causal: bool) -> None:
-    inputs = [leaf(0, 2, 3, 4) for _ in range(3)]
-    output = linear_attention(*inputs, leaf(3, 4), causal=causal, backend=backend)
-    assert output.shape == (0, 2, 3, 4)
-    assert [gradient.shape for gradient in torch.autograd.grad(output.sum(), inputs)] == [(0, 2, 3, 4)] * 3
 
 
 def spans(lengths: list[int]) -> Spans:

@@ -26,7 +26,7 @@ from translate.storage.resx import RESXFile
 
 from docnmt.apps.documents import icu
 from docnmt.apps.documents import packages as package_file
-from docnmt.apps.documents.kinds import kind_of, read
+from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import Translated
 from docnmt.runtime.system import UserError
 
@@ -36,8 +36,6 @@ MODELS: dict[str, Callable[[str], str]] = {
     "yes": lambda text: "Ja.",
 }
 Values = dict[str, object]
-
-_SVG = "urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0"
 
 
 def _flat(value: object, path: str = "") -> Values:
@@ -221,13 +219,6 @@ def test_a_divided_unit_of_trados_keeps_its_segments() -> None:
     assert '<sdl:seg id="1" conf="Translated"/><sdl:seg id="3" conf="Draft" origin="mt"/>' in written
 
 
-def test_another_direction_is_said() -> None:
-    book, slides = (read(sample_documents.content(kind), kind, name="x", source_lang="eng", target_lang="ara")
-                    for kind in ("epub", "pptx"))  # fmt: skip
-    assert b'page-progression-direction="rtl"' in _parts(translate(book, Model()))["OPS/book.opf"]
-    assert b'rtl="1" algn="r"' in _parts(translate(slides, Model()))["ppt/slides/slide2.xml"]
-
-
 @pytest.mark.parametrize(
     ("text", "texts"),
     [
@@ -242,12 +233,6 @@ def test_messages_of_icu(text: str, texts: list[str]) -> None:
     root = icu.read(text)
     assert [branch.text for branch in root.all()] == texts
     assert root.written({}).replace("''", "'") == text.replace("''", "'")
-
-
-def test_branches_of_choice_quote_what_java_would_read() -> None:
-    found = document("json", '{"a": "{0,choice,0#no|1#{0} dogs}"}')
-    written = found.write([found.unchanged(0), Translated("l'a|b"), Translated("{0} < l'a")])
-    assert json.loads(written) == {"a": "{0,choice,0#l’a'|'b|1#{0} '<' l’a}"}
 
 
 def test_apostrophes_before_arguments_are_doubled() -> None:
@@ -337,26 +322,6 @@ def test_times_end_the_subtitle_before_them() -> None:
     assert translate(found, Model()).decode() == content.replace("a dog", "A DOG").replace("a & cat", "A & CAT")
 
 
-def test_pdf_gets_advice() -> None:
-    with pytest.raises(UserError, match=r"^x\.PDF: .*\.docx"):
-        kind_of("x.PDF")
-
-
-@pytest.mark.parametrize(
-    ("kind", "part", "old", "before", "after"),
-    [
-        ("pptx", "slide2", "<p:sp>", '<p:pic><p:cNvPr name="no" title="A cat" descr="x.png"/></p:pic>',
-         '<p:cNvPr name="no" title="A CAT" descr="x.png"/>'),
-        ("xlsx", "drawing1", "<xdr:txBody>", "<xdr:cNvPr descr='A cat'/>", '<xdr:cNvPr descr="A CAT"/>'),
-        ("odp", "content", "<draw:text-box>", f'<s:desc xmlns:s="{_SVG}">A cat</s:desc>', ">A CAT</s:desc>"),
-    ],
-)  # fmt: skip
-def test_alternative_texts_are_translated(kind: str, part: str, old: str, before: str, after: str) -> None:
-    name, text = next((name, text) for name, text in PACKAGES[kind].items() if f"{part}.xml" in name)
-    content = package({**PACKAGES[kind], name: text.replace(old, before + old, 1)})
-    assert after in _parts(translate(document(kind, content), Model()))[name].decode()
-
-
 def _without(parts: Mapping[str, str], *names: str) -> bytes:
     return package({name: text for name, text in parts.items() if name not in names})
 
@@ -372,41 +337,22 @@ def _with(parts: Mapping[str, str], **changes: str) -> bytes:
 LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
 PPTX, XLSX = PACKAGES["pptx"], PACKAGES["xlsx"]
 REFUSED: list[tuple[str, str | bytes, str]] = [
-    ("pptx", b"PK no", "x.pptx: "),
     ("docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0", "x.docx: "),
-    ("pptx", package(XLSX), "ppt/presentation.xml"),
     ("pptx", _without(PPTX, "ppt/slides/slide2.xml"), "ppt/slides/slide2.xml"),
     ("pptx", _with(PPTX, presentation="r:id=\"r2\"→r:id=\"r9\""), "'r9'"),
-    ("pptx", _with(PPTX, slide1="<p:sld →" + LAUGHS + "<p:sld "), "slide1.xml: "),
-    ("pptx", _with(PPTX, slide2="</p:sld>→"), "slide2.xml: "),
     ("xlsx", _with(XLSX, sheet1="<v>1</v>→<v>77</v>"), "cell A2 has text '77'"),
-    ("xlsx", _without(XLSX, "xl/sharedStrings.xml"), "xl/sharedStrings.xml"),
-    ("epub", _without(EPUB, "META-INF/container.xml"), "META-INF/container.xml"),
     ("epub", _without(EPUB, "OPS/a 1.xhtml"), "OPS/a 1.xhtml"),
-    ("epub", _with(EPUB, opf='idref="b"→idref="z"'), "OPS/book.opf: "),
     ("epub", _with(EPUB, opf="b.xhtml→../../../etc/passwd"), "etc/passwd"),
     ("epub", package({**EPUB, "META-INF/encryption.xml": "<x><EncryptionMethod Algorithm='a'/></x>"}), "x.epub: "),
     ("json", '{"a": 1', "x.json:1: "),
-    ("json", "[" * 100_000, "x.json: "),
     ("json", b'{"a": "\xff"}', "x.json:1: byte 8"),
     ("yaml", "a: [1", "x.yaml:2: "),
-    ("yaml", "a:\n\t- b", "x.yaml:2: "),
-    ("yaml", "[" * 100_000, "x.yaml:1: "),
     ("properties", "a=\\u00zz dog", "x.properties:1: "),
     ("strings", '"a" = "b";\n"c" = ', "x.strings:2: "),
-    ("strings", '/* "a" = "b";', "x.strings:1: "),
     ("xml", "<manifest/>", "<manifest>"),
-    ("xml", LAUGHS + "<resources><string name='a'>&b;</string></resources>", "x.xml: "),
-    ("resx", "<resources/>", "RESX"),
     ("resx", CATALOGUES["resx"][:-20], "x.resx: "),
     ("vtt", "1\n00:00:01,000 --> 00:00:02,000\nA.\n", "x.vtt:1: "),
-    ("vtt", "WEBVTT\n\nno times\n", "x.vtt:3: "),
-    ("ass", "no sections", "x.ass:1: "),
     ("ass", "[Events]\nDialogue: 0,1,2\n", "x.ass:2: "),
-    ("fodt", "<x/>", "FODT"),
-    ("sdlxliff", "<x/>", "XLIFF"),
-    ("mqxliff", CATALOGUES["mqxliff"].replace("de-DE", "fr-FR"), "'fr-FR'"),
-    ("odp", b"no", "x.odp: "),
 ]  # fmt: skip
 
 
@@ -423,14 +369,6 @@ def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: str
         document(kind, content)
     assert str(caught.value).startswith(f"x.{kind}")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "line"), [(b'{"a": "b"\n\n\n', 1), (b'{"a": "b",\n', 1), (b'{\n"a": "b",,\n}\n', 2)]
-)
-def test_a_mistake_is_in_a_line_that_the_file_has(content: bytes, line: int) -> None:
-    with pytest.raises(UserError, match=rf"^x\.json:{line}: "):
-        read(content, "json", name="x.json", source_lang="en", target_lang="de")
 
 
 PLURAL = "{n, plural, =0 {no dog} one {# dog} other {# dogs}} of {m, selectordinal, one {#st} other {#th}}"
@@ -518,7 +456,25 @@ def test_keys_that_are_plural_forms_get_those_of_the_target(target: str, new: li
     assert list(pairs["pig"]) == ["one", "other", "n"]
 
 
-def test_plural_forms_go_where_the_target_has_fewer() -> None:
-    message = "{n, plural, one {# pes} few {# psi} many {# psa} other {# psov}}"
-    found = read(json.dumps({"a": message}).encode(), "json", name="x.json", source_lang="sk", target_lang="en")
-    assert json.loads(translate(found, Model())) == {"a": "{n, plural, one {# PES} other {# PSOV}}"}
+_SVG = "urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "old", "before", "after"),
+    [
+        ("pptx", "slide2", "<p:sp>", '<p:pic><p:cNvPr name="no" title="A cat" descr="x.png"/></p:pic>',
+         '<p:cNvPr name="no" title="A CAT" descr="x.png"/>'),
+        ("xlsx", "drawing1", "<xdr:txBody>", "<xdr:cNvPr descr='A cat'/>", '<xdr:cNvPr descr="A CAT"/>'),
+        ("odp", "content", "<draw:text-box>", f'<s:desc xmlns:s="{_SVG}">A cat</s:desc>', ">A CAT</s:desc>"),
+    ],
+)  # fmt: skip
+def test_alternative_texts_are_translated(kind: str, part: str, old: str, before: str, after: str) -> None:
+    name, text = next((name, text) for name, text in PACKAGES[kind].items() if f"{part}.xml" in name)
+    content = package({**PACKAGES[kind], name: text.replace(old, before + old, 1)})
+    assert after in _parts(translate(document(kind, content), Model()))[name].decode()
+
+
+def test_branches_of_choice_quote_what_java_would_read() -> None:
+    found = document("json", '{"a": "{0,choice,0#no|1#{0} dogs}"}')
+    written = found.write([found.unchanged(0), Translated("l'a|b"), Translated("{0} < l'a")])
+    assert json.loads(written) == {"a": "{0,choice,0#l’a'|'b|1#{0} '<' l’a}"}

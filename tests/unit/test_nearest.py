@@ -8,16 +8,18 @@ from torch import Tensor
 
 from docnmt.functional import selection as nearest
 from docnmt.functional.conditional import select, selective_attention, selective_attention_step
+from docnmt.functional.decoding import FEW, PackedKeys, RowLists, Shelf, attend_listed
+from docnmt.functional.dispatch import TILE_SPREAD, Plan, by_sentence
 from docnmt.functional.selection import (
     Keys,
     Queries,
     Selection,
     SelectionPolicy,
     find_sentences,
-    many_sentences,
     top_sentences,
 )
 from docnmt.layout import DocumentLayout
+from docnmt.runtime.device import row_invariant
 
 HEADS, WIDTH = 2, 8
 POLICY = SelectionPolicy(4, by_blocks=True)
@@ -76,14 +78,6 @@ def test_the_choice_is_the_one_described(sentences: int, size: int) -> None:
     torch.testing.assert_close(found.relevance, scores / WIDTH**0.5)
 
 
-def test_few_sentences_are_all_compared() -> None:
-    queries, keys = inputs([[1] * 256], [[9]])
-    assert sets(select(queries, keys, POLICY)) == sets(top_sentences(queries, keys, POLICY))
-    more = DocumentLayout.from_lengths([[1] * 257, [1] * 600])
-    assert many_sentences(more, 4).tolist() == [True, True]
-    assert many_sentences(more, 5).tolist() == [False, True]
-
-
 def test_all_blocks_hold_what_all_sentences_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are no more than 2t blocks, nothing can be missed."""
     queries, keys = inputs([[2, 0, 1, 3, 0, 1, 1], [], [1], [1] * 13], [[3, 1], [], [2], [4]])
@@ -107,19 +101,6 @@ def test_a_document_keeps_the_same_beside_others() -> None:
         first += size
 
 
-def test_one_relevant_sentence_is_found_anywhere() -> None:
-    """Among 2,048 sentences of eight kinds, one that is like no other and repeats the query."""
-    torch.manual_seed(0)
-    layout = DocumentLayout.from_lengths([[1] * 2048])
-    relevance = torch.randn(8, 1, 64)[torch.randint(8, (2048,))] + 0.1 * torch.randn(2048, 1, 64)
-    places = torch.arange(0, 2048, 31)
-    relevance[places] = 1.5 * torch.randn(len(places), 1, 64)
-    asked = DocumentLayout.from_lengths([[len(places)]])
-    q = relevance[places]
-    found = select(Queries(q, q, asked), Keys(relevance, relevance, relevance, layout), POLICY)
-    assert (found.sentences[0] == places[:, None]).any(1).float().mean() > 0.95
-
-
 def test_steps_are_the_whole_pass() -> None:
     queries, keys = inputs([[2] * 280, [1] * 5], [[3, 2], [4]])
     expected = selective_attention(queries, keys, POLICY)
@@ -131,18 +112,200 @@ def test_steps_are_the_whole_pass() -> None:
     torch.testing.assert_close(rows, expected[some])
 
 
-def test_what_is_not_finite_counts_as_0_and_disturbs_no_other() -> None:
-    queries, keys = inputs([[1] * 300], [[5]])
-    keys.relevance[77] = 0
-    expected = select(queries, keys, POLICY)
-    keys.relevance[77] = torch.nan
-    queries.sentences[2] = torch.nan
-    found = select(queries, keys, POLICY)
-    for mine, theirs in zip(sets(found), sets(expected), strict=True):
-        assert all(mine[n] == theirs[n] for n in (0, 1, 3, 4))
-    assert ((found.sentences >= 0) & (found.sentences < 300)).all()
+# Rows of decoding slots: the numbers of the general step, whatever stands beside a row and wherever its words are.
 
 
-def test_blocks_are_refused_for_earlier_sentences() -> None:
-    with pytest.raises(ValueError, match="by_blocks"):
-        SelectionPolicy(4, visible="earlier", by_blocks=True)
+LENGTHS = [[5, 3, 0, 7, 2, 1, 1], [4], [2] * 19, [0, 0], [30, 1, 12]]
+HEADS_OF_ATTEND, WIDTH_OF_ATTEND = 2, 32
+LAYOUT = DocumentLayout.from_lengths(LENGTHS)
+POLICIES = [SelectionPolicy(1), SelectionPolicy(3), SelectionPolicy(3, always_own=True), SelectionPolicy(50)]
+
+
+def keys_of(seed: int, dtype: torch.dtype = torch.float64) -> Keys:
+    random = torch.Generator().manual_seed(seed)
+    words, values = torch.randn(2, LAYOUT.num_tokens, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
+    relevance = torch.randn(LAYOUT.num_sentences, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
+    relevance[LAYOUT.sentences.lengths == 0] = torch.nan  # a mean of nothing
+    return Keys(words, values, relevance, LAYOUT)
+
+
+def queries(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    q, sentence_q = torch.randn(
+        2, rows, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=torch.Generator().manual_seed(1), dtype=dtype
+    )
+    return q, sentence_q
+
+
+def packed(keys: Keys) -> PackedKeys:
+    return PackedKeys(keys.words, keys.values, keys.layout.sentences, keys.relevance)
+
+
+def shelf_of(keys: Keys, documents: list[int]) -> Shelf:
+    bounds, source = keys.layout.document_sentences.host, packed(keys)
+    return Shelf([((source, int(bounds[n]), int(bounds[n + 1])),) for n in documents])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("beam", [1, 3])
+def test_they_are_the_general_step(policy: SelectionPolicy, beam: int) -> None:
+    keys, documents, own = keys_of(0), [2, 0, 4, 0, 3, 1], [22, 2, 30, 0, 27, 7]
+    q, sentence_q = queries(len(documents) * beam)
+    expected = selective_attention_step(
+        q, sentence_q, keys, policy, document_of_row=torch.tensor(documents).repeat_interleave(beam),
+        own=torch.tensor(own).repeat_interleave(beam),
+    )  # fmt: skip
+    found = shelf_of(keys, documents).attend_chosen(q, sentence_q, policy, {}, torch.tensor(own))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    assert (found[4 * beam : 5 * beam] == 0).all()  # a document without a word
+
+
+#: One document whose sentences are compared by lists, two that are too long for it, with an empty sentence.
+LONG = [[3, 1, 2], [1, 4, 2] * (FEW // 3) + [0, 5, 1, 1, 2], [2] * (FEW + 1)]
+
+
+def long_keys(dtype: torch.dtype) -> Keys:
+    random, layout = torch.Generator().manual_seed(3), DocumentLayout.from_lengths(LONG)
+    words, values = torch.randn(2, layout.num_tokens, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
+    relevance = torch.randn(layout.num_sentences, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
+    relevance[layout.sentences.lengths == 0] = torch.nan
+    return Keys(words, values, relevance, layout)
+
+
+@pytest.mark.parametrize("policy", POLICIES[1:])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_texts_of_any_length_are_the_general_step(policy: SelectionPolicy, beam: int) -> None:
+    keys, documents, own = long_keys(torch.float64), [1, 0, 2, 1], [FEW + 3, 1, FEW + 20, 5]
+    q, sentence_q = queries(len(documents) * beam)
+    rows = torch.tensor(documents).repeat_interleave(beam)
+    expected = selective_attention_step(
+        q, sentence_q, keys, policy, document_of_row=rows, own=torch.tensor(own).repeat_interleave(beam)
+    )
+    found = shelf_of(keys, documents).attend_chosen(q, sentence_q, policy, {}, torch.tensor(own))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@torch.inference_mode()
+@pytest.mark.skipif(not row_invariant(), reason="products depend on the batch here")
+def test_a_row_of_a_long_text_has_the_same_bits_in_every_company() -> None:
+    keys, (q, sentence_q) = long_keys(torch.float32), queries(8, torch.float32)
+    policy, documents = SelectionPolicy(3), [0, 1, 1, 2, 1, 0, 2, 1]
+    whole = shelf_of(keys, documents).attend_chosen(q, sentence_q, policy, {})
+    for some in ([1], [3, 6], [0, 1, 2, 3], [7, 0, 6, 1, 5, 2, 4]):
+        shelf = shelf_of(keys, [documents[n] for n in some])
+        assert torch.equal(shelf.attend_chosen(q[some], sentence_q[some], policy, {}), whole[some])
+
+
+# Attention of single queries to lists of rows: against the equation, and independent of other queries.
+
+
+HEADS_OF_ROW, WIDTH_OF_ROW, ROWS = 3, 20, 40
+DRAW = torch.Generator().manual_seed(0)
+#: Spans of the table for each of two heads of a row: two, one, none, and one of many rows.
+BEGINS = torch.tensor([[0, 30], [7, 0], [3, 9], [0, 0]])
+LENGTHS_OF_ROW = torch.tensor([[3, 5], [1, 0], [0, 0], [37, 2]])
+
+
+def lists(rows: list[int]) -> RowLists:
+    """Every head of a row reads the same places of the table, in the row of its own head."""
+    return RowLists.of_spans(*(spans[rows][:, None].expand(-1, HEADS_OF_ROW, -1) for spans in (BEGINS, LENGTHS_OF_ROW)))
+
+
+def inputs_of_row(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    q = torch.randn(len(BEGINS), HEADS_OF_ROW, WIDTH_OF_ROW, generator=draw, dtype=torch.float64)
+    keys, values = torch.randn(2, ROWS, HEADS_OF_ROW, WIDTH_OF_ROW, generator=draw, dtype=torch.float64)
+    return q.to(dtype), keys.to(dtype), values.to(dtype)
+
+
+def equation(q: Tensor, keys: Tensor, values: Tensor, added: list[Tensor]) -> Tensor:
+    """Row by row and head by head, in float64."""
+    mixed = torch.zeros(q.shape, dtype=torch.float64)
+    q, keys, values = (x.double() for x in (q, keys, values))
+    for row, spans in enumerate(zip(BEGINS.tolist(), LENGTHS_OF_ROW.tolist(), strict=True)):
+        places = [begin + n for begin, length in zip(*spans, strict=True) for n in range(length)]
+        for head in range(HEADS_OF_ROW):
+            scores = keys[places, head] @ q[row, head] * WIDTH_OF_ROW**-0.5 + added[row * HEADS_OF_ROW + head].double()
+            mixed[row, head] = scores.softmax(0) @ values[places, head] if places else 0
+    return mixed
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error"), [(torch.float64, 1e-13), (torch.float32, 1e-6), (torch.bfloat16, 3e-2), (torch.float16, 3e-3)]
+)
+def test_it_is_softmax_attention_over_the_rows_of_each_list(dtype: torch.dtype, error: float) -> None:
+    q, keys, values = inputs_of_row(dtype)
+    own = lists([0, 1, 2, 3])
+    added = [torch.randn(int(n), generator=DRAW) for n in own.offsets.diff()]
+    found = attend_listed(q, keys, values, own, torch.cat(added))
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), equation(q, keys, values, added), rtol=0, atol=error)
+    assert (found[2] == 0).all()
+
+
+@pytest.mark.gpu
+def test_a_card_computes_the_same() -> None:
+    q, keys, values = inputs_of_row(torch.float32)
+    own = lists([0, 1, 2, 3])
+    there = RowLists(own.rows.cuda(), own.offsets.cuda(), own.places.cuda(), own.width)
+    found = attend_listed(q.cuda(), keys.cuda(), values.cuda(), there)
+    torch.testing.assert_close(found.cpu(), attend_listed(q, keys, values, own), rtol=0, atol=1e-5)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("some", [[1], [3, 0], [0, 1, 2], [2, 3, 3, 1, 0]])
+def test_a_query_has_the_same_bits_in_every_company(some: list[int]) -> None:
+    q, keys, values = inputs_of_row(torch.float32)
+    whole = attend_listed(q, keys, values, lists([0, 1, 2, 3]))
+    assert torch.equal(attend_listed(q[some], keys, values, lists(some)), whole[some])
+
+
+@pytest.mark.parametrize("poison", [torch.nan, torch.inf, -torch.inf])
+def test_an_overflow_stays_in_its_own_call(poison: float) -> None:
+    """The lists' buffer is used again by other layers and later steps: what they compute is as with new lists."""
+    q, keys, values = inputs_of_row(torch.float32)
+    used = lists([0, 1, 2, 3])
+    expected = attend_listed(q, keys, values, lists([0, 1, 2, 3]))
+    assert not attend_listed(torch.full_like(q, poison), keys, values, used).isfinite().all()
+    assert torch.equal(attend_listed(q, keys, values, used), expected)
+
+
+# The plan of a dispatch: every assignment once, and little of a batch is padding.
+
+
+def plans(lengths: list[int], chosen: torch.Tensor) -> list[Plan]:
+    """Plans of a choice (h, Tq, t) among sentences of these lengths."""
+    layout = DocumentLayout.from_lengths([lengths])
+    return list(by_sentence(Selection(chosen, torch.zeros(chosen.shape)), layout.sentences))
+
+
+@pytest.mark.parametrize("queries", [1, 40, 3000])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_every_assignment_has_one_row_of_its_own_sentence(queries: int, skewed: bool) -> None:
+    lengths = [1, 3, 4, 9, 25, 30, 60, 61, 200, 700] * 6
+    random = torch.Generator().manual_seed(queries)
+    scores = torch.rand(2, queries, len(lengths), generator=random)
+    if skewed:
+        scores[:, :, 7] += 1
+    chosen = scores.topk(4).indices
+    for plan in plans(lengths, chosen):
+        heads = chosen[plan.heads]
+        assert sorted(plan.row.flatten().tolist()) == sorted(set(plan.row.flatten().tolist()))
+        tile = torch.full((len(plan.slot),), -1)
+        for batch in plan.batches:
+            count = batch.tiles.stop - batch.tiles.start
+            tile[batch.rows] = torch.arange(batch.tiles.start, batch.tiles.stop).repeat_interleave(batch.width)
+            assert batch.rows.stop - batch.rows.start == count * batch.width
+            assert int(plan.length[batch.tiles].max()) == batch.longest
+        words = plan.length[tile[plan.row.view(heads.shape)]]
+        assert torch.equal(words, torch.tensor(lengths)[heads])
+
+
+def test_a_popular_sentence_does_not_pad_the_tiles_of_others() -> None:
+    """As in decoding: a few queries for each sentence, but one that all have chosen."""
+    queries, sentences, words = 100, 400, 20
+    others = torch.randperm(sentences - 1)[: queries * 3].view(queries, 3) + 1
+    chosen = torch.cat([torch.zeros(queries, 1, dtype=torch.int64), others], 1)[None]
+    (plan,) = plans([words] * sentences, chosen)
+    computed = sum((b.tiles.stop - b.tiles.start) * b.width * b.longest for b in plan.batches)
+    assert computed <= TILE_SPREAD * chosen.numel() * words
+    assert len(plan.batches) <= 3

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from docnmt.core.training.config import OptimizationConfig
-from docnmt.core.training.run import build_optimizer, learning_rate, stalls
-from docnmt.options import contradictions
+from docnmt.core.batch import IGNORE
+from docnmt.core.training.config import FormChoiceConfig, OptimizationConfig
+from docnmt.core.training.criterions import FormChoice, LabelSmoothedCrossEntropy
+from docnmt.core.training.run import build_optimizer, learning_rate
+from docnmt.functional.loss import chunked_cross_entropy
+from docnmt.registry import CRITERIA
 
 ALL: dict[str, dict[str, Any]] = {
     "inverse_sqrt": {}, "cosine": {"lr_period_updates": 100}, "plateau": {}, "constant": {},
@@ -63,22 +67,142 @@ def test_plateau_agrees_with_torch(scores: list[float]) -> None:
         assert rate == pytest.approx(optimizer.param_groups[0]["lr"])
 
 
-def test_stalls_count_afresh() -> None:
-    assert stalls([1, 1, 1, 1, 1], patience=1) == 2
-    assert stalls([1, 2, 3, 4], patience=0) == 0
-    assert stalls([math.nan, 1, 0.5], patience=0) == 2
-
-
 def test_only_matrices_decay() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
     groups = build_optimizer(OptimizationConfig(weight_decay=0.1), model).param_groups
     assert {group["weight_decay"]: [p.dim() for p in group["params"]] for group in groups} == {0.1: [2], 0.0: [1, 1, 1]}
 
 
-def test_problems_are_found() -> None:
-    assert not contradictions(OptimizationConfig())
-    wrong = OptimizationConfig(lr=0, adam_betas=(0.9, 1.0), min_lr=1.0, lr_period_updates=5, clip_norm=-1)
-    named = ["--lr:", "--adam-betas:", "--clip-norm:", "--lr-period-updates", "--min-lr"]
-    assert [problem.split()[0] for problem in contradictions(wrong)] == named
-    wrong = OptimizationConfig(adam_betas=(0.9,), min_lr=1.0, lr_scheduler="cosine")
-    assert [problem.split()[0] for problem in contradictions(wrong)] == ["--adam-betas:", "--min-lr", "--lr-scheduler"]
+# Cross-entropy from features and output layer, against torch on the full tokens × vocabulary tensor.
+
+
+class Features(nn.Module):
+    """A model whose features are a parameter."""
+
+    def __init__(self, *, bias: bool) -> None:
+        super().__init__()
+        self.features = nn.Parameter(torch.randn(9, 6, dtype=torch.float64))
+        self.output = nn.Linear(6, 13, bias=bias, dtype=torch.float64)
+
+    def forward(self, batch: object) -> Tensor:
+        return self.features
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("name", "smoothing"), [("cross_entropy", 0.0), ("label_smoothed_cross_entropy", 0.2)])
+def test_agrees_with_torch(name: str, smoothing: float, bias: bool) -> None:
+    torch.manual_seed(0)
+    model = Features(bias=bias)
+    labels = torch.randint(13, (9,))
+    labels[3] = IGNORE
+    batch = SimpleNamespace(labels=labels, num_tokens=8)
+    config = CRITERIA.config(name)(**({"label_smoothing": 0.2} if smoothing else {}))
+    loss, size, logs = CRITERIA.get(name).build(config, None)(model, batch)
+    scores = model.output(model.features)
+    expected = F.cross_entropy(scores, labels, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORE)
+    nll = F.cross_entropy(scores, labels, reduction="sum", ignore_index=IGNORE)
+    assert size == 8
+    torch.testing.assert_close(loss, expected)
+    assert logs == {"nll": pytest.approx(float(nll.detach()))}
+    for parameter, fast, plain in zip(
+        model.parameters(),
+        torch.autograd.grad(loss, list(model.parameters())),
+        torch.autograd.grad(expected, list(model.parameters())),
+        strict=True,
+    ):
+        assert fast.shape == parameter.shape
+        torch.testing.assert_close(fast, plain)
+
+
+# The chunked loss against torch's on the whole tokens × vocabulary tensor.
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("chunk", [1, 7, 100])
+def test_equals_the_dense_loss(smoothing: float, with_bias: bool, chunk: int) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(23, 6, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(11, 6, dtype=torch.float64, requires_grad=True)
+    b = torch.randn(11, dtype=torch.float64, requires_grad=True) if with_bias else None
+    labels = torch.randint(0, 11, (23,))
+    labels[3:6] = -100
+    loss, nll = chunked_cross_entropy(x, w, labels, bias=b, label_smoothing=smoothing, chunk_tokens=chunk)
+    dense = F.cross_entropy(F.linear(x, w, b), labels, reduction="sum", label_smoothing=smoothing)
+    assert torch.allclose(loss, dense, atol=1e-12)
+    assert torch.allclose(nll, F.cross_entropy(F.linear(x, w, b), labels, reduction="sum"), atol=1e-12)
+    inputs = [t for t in (x, w, b) if t is not None]
+    grads = (torch.autograd.grad(3 * value, inputs) for value in (loss, dense))
+    for one, other in zip(*grads, strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
+
+
+def test_nothing_to_count_is_zero() -> None:
+    x = torch.randn(4, 3, requires_grad=True)
+    loss, _ = chunked_cross_entropy(x, torch.randn(5, 3), torch.full((4,), -100))
+    loss.backward()
+    assert loss == 0
+    assert x.grad is not None
+    assert not x.grad.any()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_scores_far_apart_lose_nothing(smoothing: float) -> None:
+    """Probabilities of the label that no float32 can hold still have their logarithm."""
+    x = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    w = torch.tensor([[1000.0, -1000.0], [-1000.0, 1000.0], [0.0, 0.0]])
+    labels = torch.tensor([1, 2])
+    loss, nll = chunked_cross_entropy(x, w, labels, label_smoothing=smoothing)
+    dense = F.cross_entropy(x @ w.t(), labels, reduction="sum", label_smoothing=smoothing)
+    assert nll == 3000
+    assert loss.item() == pytest.approx(dense.item())
+    assert torch.allclose(torch.autograd.grad(loss, x)[0], torch.autograd.grad(dense, x)[0])
+
+
+# The criterion of forms of address, against the whole distribution.
+
+
+WORDS = ["▁tu", "▁te", "▁vous", "▁il", "tu", "▁t", "▁votre"]
+LABELS = torch.tensor([0, 3, 2, IGNORE, 5, 4])
+BATCH: Any = SimpleNamespace(labels=LABELS, num_tokens=5)
+
+
+def task(words: list[str] = WORDS, language: str = "fr") -> Any:
+    """What the criterion asks of a task."""
+    return SimpleNamespace(target_lang=language, target_tokenizer=SimpleNamespace(vocabulary=lambda: words))
+
+
+class Features_of_form(nn.Module):
+    """A model whose features are its parameters, with dropout that can be drawn again."""
+
+    def __init__(self, *, bias: bool = True, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.features = nn.Parameter(torch.randn(6, 5, dtype=torch.float64))
+        self.output = nn.Linear(5, len(WORDS), bias=bias, dtype=torch.float64)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: Any) -> Tensor:
+        return self.dropout(self.features)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_choice_of_a_form_is_that_of_the_whole_distribution(bias: bool) -> None:
+    torch.manual_seed(0)
+    criterion = FormChoice.build(FormChoiceConfig(form_choice=3.0), task())
+    assert [each.tolist() for each in criterion.words] == [[2, 6], [0, 1, 5]]
+    model = Features_of_form(bias=bias)
+    plain, _, logs = LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, BATCH)
+    loss, count, logged = criterion(model, BATCH)
+    p = model.output(model.features).softmax(1)
+    formal, informal = p[:, [2, 6]].sum(1), p[:, [0, 1, 5]].sum(1)
+    asked = -(informal / (formal + informal))[[0, 4]].log().sum() - (formal / (formal + informal))[2].log()
+    torch.testing.assert_close(loss, plain + 3 * asked)
+    assert count == 5
+    assert logged == logs
+    for mine, expected in zip(
+        torch.autograd.grad(loss, list(model.parameters())),
+        torch.autograd.grad(plain + 3 * asked, list(model.parameters())),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, expected)
+    torch.testing.assert_close(criterion(model.eval(), BATCH)[0], plain)  # validation is that of the plain loss

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from docnmt.core.scoring.discourse import read_contrastive
 from docnmt.core.scoring.text_files import read_layout
 
 PREPARE: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "recipes/data/prepare.py"))
@@ -52,19 +51,6 @@ def test_each_speaker_writes_one_side(tmp_path: Path) -> None:
     assert (out / "test.fr").read_text(encoding="utf-8") == "Salut.\nOui\n"
 
 
-def test_groups_are_contrastive_questions(tmp_path: Path) -> None:
-    texts = {"en": "A lamp.<SEP>It.\n" * 3 + "It.\n" * 2, "de": "L.<SEP>Sie.\nL.<SEP>Er.\nL.<SEP>Es.\nSie.\nEr.\n"}
-    files = {f"data/adversarial_ContraPro/{name}.txt": text for name, text in texts.items()}
-    files["data/adversarial_ContraPro/sentence_groups.txt"] = "0\n3\n"
-    groups = read_contrastive(prepared("contrapro", files, tmp_path) / "contrapro.tsv")
-    assert [[variant.target for variant in group.variants] for group in groups] == [
-        ["Sie.", "Er.", "Es."],
-        ["Sie.", "Er."],
-    ]
-    assert groups[0].variants[0].source_context == ("A lamp.",)
-    assert groups[1].variants[0].source_context == ()
-
-
 def test_a_mirror_serves_and_its_revision_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = tmp_path / "mirror/owner+name"
     mirror.mkdir(parents=True)
@@ -83,31 +69,3 @@ def test_a_mirror_serves_and_its_revision_counts(tmp_path: Path, monkeypatch: py
     assert (repository.checked_out(tmp_path / "work", []) / "file").read_text(encoding="utf-8") == "first"
     with pytest.raises(SystemExit, match="owner/other"):
         PREPARE["Repository"]("owner/other", "x").checked_out(tmp_path / "work", [])
-
-
-def test_chats_are_documents_in_both_directions(tmp_path: Path) -> None:
-    header = "source_language,target_language,source,reference,doc_id\n"
-    rows = header + "de,en,Hallo,Hello,a\nen,de,Yes.,Ja.,b\nen,de,No.,Nein.,a\n"
-    out = prepared("wmt24chat", {f"{split}/en-de.csv": rows for split in ("train", "valid")}, tmp_path)
-    assert (out / "dev.en").read_text(encoding="utf-8") == "Hello\nNo.\n\nYes.\n"
-    assert (out / "train.de").read_text(encoding="utf-8") == "Hallo\nNein.\n\nJa.\n"
-
-
-MANUAL = """<!-- x --><chapter xmlns="http://docbook.org/ns/docbook"><title>{}</title>&reftitle.x;
-<para>{} Is &true;. <literal>a</literal> {}
-<programlisting><![CDATA[code]]></programlisting><simplelist><member>{}</member></simplelist>{}</para>{}</chapter>"""
-
-
-def test_a_manual_has_sentence_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "recipes/data"))
-    from php_manual import documents
-
-    texts = {
-        "en": ("Title", "It.", "one.", "item", "After.", ""),
-        "fr": ("Titre", "Il.", "un.", "point", "Suite.", "<note><simpara>Une note.</simpara></note>"),
-    }
-    for language, words in texts.items():
-        (tmp_path / language).mkdir()
-        (tmp_path / language / "a.xml").write_text(MANUAL.format(*words), encoding="utf-8")
-    pairs = [("Title", "Titre"), ("It.", "Il."), ("Is true. a one.", "Is true. a un."), ("item", "point")]
-    assert list(documents(tmp_path / "en", tmp_path / "fr", "fr")) == [("a.xml", [*pairs, ("After.", "Suite.")])]

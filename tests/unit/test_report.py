@@ -10,22 +10,19 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from scipy.stats import binomtest
+from scored import corpus, write
 from translations import documents, noised
 
 from docnmt.apps.report import (
-    HEIGHT,
-    WIDTH,
     Bootstrap,
-    Interval,
-    bars,
-    chart,
     divisions,
-    names_of,
     read_test_sets,
 )
+from docnmt.cli import score
+from docnmt.cli import score as command
 from docnmt.core.scoring.config import DEFAULT
-from docnmt.core.scoring.metrics import Evaluation, evaluate_systems
-from docnmt.runtime.system import UsageError, UserError
+from docnmt.core.scoring.metrics import Evaluation, evaluate, evaluate_systems
+from docnmt.core.scoring.report import PartScores, parts
 
 SIZES = [1, 2, 3, 5, 9, 17, 4]
 OFFSETS = np.cumsum([0, *SIZES]).tolist()
@@ -76,23 +73,6 @@ def test_an_interval_is_of_the_documents_drawn(evaluated: dict[str, Evaluation])
     assert found.score == pytest.approx(system.scores["chrF"])
 
 
-def test_one_document_has_no_interval(evaluated: dict[str, Evaluation]) -> None:
-    system = evaluated["one"]
-    assert BOOTSTRAP.interval(system, "chrF", system.counts["chrF"][:1]).ends == ""
-
-
-def test_systems_are_named_by_their_paths_or_as_asked() -> None:
-    assert names_of(["out/ours.de.txt", "b.txt"], "--sys") == ["out/ours.de.txt", "b.txt"]
-    assert names_of(["a.txt", "b.txt"], "--sys", ["x", " y\n"]) == ["x", "y"]
-
-
-def test_one_name_for_two_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"--sys.*'a\.txt'"):
-        names_of(["a.txt", "a.txt"], "--sys")
-    with pytest.raises(UsageError, match=r"--sys.*'x'.*--names"):
-        names_of(["a.txt", "b.txt"], "--sys", ["x", " x"])
-
-
 def discourse(path: Path, solved: list[bool], labels: list[str]) -> str:
     rows = list(zip(solved, labels, strict=True))
     cells = {value: [done for done, label in rows if label == value] for value in sorted(set(labels))}
@@ -129,52 +109,178 @@ def test_contrastive_files_of_one_test_set_are_compared(tmp_path: Path) -> None:
     assert (groups, accuracy.score) == (len(members), pytest.approx(100 * np.mean(members)))
 
 
-def test_generative_results_have_no_chance(tmp_path: Path) -> None:
-    content = {
-        "accuracy": 50.0, "questions": 2, "by": {"kind": {"a": {"accuracy": 50.0, "questions": 2}}},
-        "answered": [{"kind": "a", "expected": "it", "answered": done} for done in (True, False)],
-    }  # fmt: skip
-    (tmp_path / "x.json").write_text(json.dumps(content))
-    (found,) = read_test_sets([str(tmp_path / "x.json")])
-    assert (found.groups, found.files[0].chance, found.files[0].overall.score) == (2, None, 50)
-    assert found.files[0].by["kind"]["a"][0] == 2
+# Scores of parts of a text: their counts add up to the text's, and each is sacreBLEU's on its sentences.
 
 
-NOT_A_NUMBER = '{"solved": [{"solved": true}], "by": {}, "accuracy": NaN, "groups": 1, "chance": 50}'
+BY = ["position", "document-length", "sentence-length"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "[]", "{}", '{"accuracy": 1}', '{"solved": [1], "by": {}, "groups": 1}', NOT_A_NUMBER, "[" * 9999],
-    ids=lambda content: content[:12],
-)
-def test_other_files_than_contrastive_ones_are_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "x.json").write_text(content)
-    with pytest.raises(UserError, match=r"x\.json.*--contrastive"):
-        read_test_sets([str(tmp_path / "x.json")])
-    with pytest.raises(UserError, match=r"none\.json"):
-        read_test_sets([str(tmp_path / "none.json")])
+def evaluated_of_parts() -> tuple[list[str], list[str], Evaluation]:
+    hypothesis, reference, offsets = corpus(11, sentences=90, documents=9)
+    return hypothesis, reference, evaluate(hypothesis, [reference], offsets)
 
 
-def test_points_stand_in_the_chart_in_the_order_of_their_scores() -> None:
-    draw = random.Random(4)
-    scores = [[Interval(s := draw.uniform(20, 60), s - 3, s + 2) for _ in range(3)] for _ in range(5)]
-    drawn = chart("chrF", "words", ["1", "2", "3–4", "5–8", "9–"], ["a", "b", "c"], scores)
-    assert [label for _, label in drawn.places] == ["1", "2", "3–", "5–", "9–"]
-    points = [point for _, row in drawn.systems for point in row]
-    assert all(0 < point.x < WIDTH and 0 <= point.high <= point.y <= point.low < HEIGHT for point in points)
-    values = [scores[place][n].score for n in range(3) for place in range(5)]
-    assert np.corrcoef([point.y for point in points], values)[0, 1] == pytest.approx(-1, abs=1e-4)
-    marks = np.array([[float(label), y] for y, label in drawn.ticks])  # the ticks are on the same scale
-    slope, start = np.polyfit(marks[:, 0], marks[:, 1], 1)
-    assert [point.y for point in points] == pytest.approx([slope * value + start for value in values], abs=0.2)
+@pytest.mark.parametrize("by", BY)
+def test_every_sentence_is_in_one_part_and_counts_add_up(by: str) -> None:
+    *_, evaluation = evaluated_of_parts()
+    found = parts(by, evaluation)
+    assert sorted(np.concatenate([part.sentences for part in found])) == list(range(90))
+    for name, counts in evaluation.sentence_counts.items():
+        summed = sum(counts[part.sentences].sum(axis=0) for part in found)
+        assert evaluation.score(name, summed) == evaluation.scores[name]
 
 
-def test_charts_of_equal_scores_can_be_drawn() -> None:
-    drawn = chart("chrF", "words", ["1"], ["a"], [[Interval(0.0)]])
-    assert 0 < drawn.systems[0][1][0].y < HEIGHT
-    assert bars([Interval(100.0), Interval(100.0)]) == [(50, 50, 50)] * 2
+@pytest.mark.parametrize("by", BY)
+def test_a_part_has_the_bleu_of_its_sentences(by: str) -> None:
+    hypothesis, reference, evaluation = evaluated_of_parts()
+    for part in parts(by, evaluation):
+        chosen = [[side[n] for n in part.sentences] for side in (hypothesis, reference)]
+        expected = BLEU().corpus_score(chosen[0], [chosen[1]]).score
+        assert evaluation.of_part(part.sentences)["s-BLEU"] == pytest.approx(expected)
 
 
-def test_bars_share_one_scale() -> None:
-    assert bars([Interval(20, 10, 30), Interval(25, 22, 50)]) == [(0, 25, 50), (30, 37.5, 100)]
+def test_parts_are_named_by_what_their_sentences_share() -> None:
+    lines = ["a b .", "a b c d e .", "a", "a b", "b", "a", "b"]
+    evaluation = evaluate(lines, [lines], [0, 1, 6, 7])
+    found = {by: {part.label: part.sentences.tolist() for part in parts(by, evaluation)} for by in BY}
+    assert found["position"] == {"1": [0, 1, 6], "2": [2], "3-4": [3, 4], "5-8": [5]}
+    assert found["document-length"] == {"1": [0, 6], "5-8": [1, 2, 3, 4, 5]}
+    assert found["sentence-length"] == {"1-5": [0, 2, 3, 4, 5, 6], "6-10": [1]}
+
+
+def test_documents_are_whole_in_parts_by_their_length() -> None:
+    hypothesis, reference, evaluation = evaluated_of_parts()
+    scores = PartScores.of("document-length", {"system": evaluation})
+    offsets = evaluation.document_offsets
+    for part, values in zip(scores.parts, scores.scores["system"], strict=True):
+        spans = [(offsets[d], offsets[d + 1]) for d in part.documents]
+        joined = [[" ".join(filter(None, side[a:b])) for a, b in spans] for side in (hypothesis, reference)]
+        assert values["d-BLEU"] == pytest.approx(BLEU().corpus_score(joined[0], [joined[1]]).score)
+    assert "d-BLEU" not in PartScores.of("position", {"system": evaluation}).scores["system"][0]
+
+
+def files(tmp_path: Path) -> list[str]:
+    text = "Das Haus ist alt .\nDas Haus ist rot .\n\nEin Hund bellt laut .\n"
+    return [str(path) for path in write(tmp_path, ref=text, sys=text.replace("rot", "neu"), other=text)]
+
+
+def test_the_command_prints_and_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ref, sys_, other = files(tmp_path)
+    arguments = ["--ref", ref, "--sys", sys_, "--by", "position", "--metrics", "TER"]
+    assert command.main(arguments) == 0
+    table = [line.split("\t") for line in capsys.readouterr().out.splitlines() if "\t" in line]
+    assert table[0] == ["position", "sentences", "documents", "s-BLEU", "chrF", "TER"]
+    assert [row[:3] for row in table[1:]] == [["1", "2", "2"], ["2", "1", "1"]]
+    assert command.main([*arguments, "--paired", other, "--plot", f"{tmp_path}/by.svg", "--json"]) == 0
+    assert (tmp_path / "by.svg").read_text(encoding="utf-8").startswith("<?xml")
+    content = json.loads(capsys.readouterr().out)["of_parts"]
+    assert content["parts"][1]["other"]["TER"] == 0
+    assert content["parts"][1]["system"]["TER"] == 20
+
+
+# docnmt-score on tables gives what it gives on plain text.
+
+
+ROWS = [
+    {"document_id": "a", "source": "one two three four five", "target": "A B C D E F", "hypothesis": "A B C D X F"},
+    {"document_id": "a", "source": "six seven", "target": "G H\nI J K", "hypothesis": "G H I J Y"},
+    {"document_id": "b", "source": "eight nine ten", "target": "L M N O P", "hypothesis": ""},
+    {"document_id": "b", "source": "eleven", "target": "Q R S T U V", "hypothesis": "Q R S T\n\nU V"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The same rows as JSONL, TSV, Parquet and plain text."""
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    flat = [[" ".join(str(value).split()) for value in row.values()] for row in ROWS]
+    (tmp_path / "all.tsv").write_text("".join("\t".join(row) + "\n" for row in [list(ROWS[0]), *flat]))
+    for place, name in enumerate(("document", "src", "ref", "sys")):
+        lines = [row[place] for row in flat]
+        (tmp_path / name).write_text("\n".join([*lines[:2], "", *lines[2:]]) + "\n")
+    return tmp_path
+
+
+def scores(capsys: pytest.CaptureFixture[str], folder: Path, **files: str) -> dict[str, object]:
+    options = [part for name, file in files.items() for part in (f"--{name}", str(folder / file))]
+    assert score.main([*options, "--json", "--per-document"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "tsv", "parquet"])
+def test_tables_score_as_plain_text(capsys: pytest.CaptureFixture[str], folder: Path, kind: str) -> None:
+    table = f"all.{kind}"
+    if kind == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(ROWS), folder / table)
+    plain = scores(capsys, folder, ref="ref", sys="sys", src="src", paired="ref")
+    assert plain["documents"] == 2
+    assert scores(capsys, folder, ref=table, sys=table, src=table, paired="ref") == plain
+    assert scores(capsys, folder, ref="ref", sys=table, src="src", paired="ref") == plain
+    assert scores(capsys, folder, ref=table, sys="sys", src=table, paired="ref") == plain
+
+
+def written(path: Path, rows: list[dict[str, object]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path.name
+
+
+@pytest.mark.parametrize("src", [True, False])
+def test_rows_without_a_partner_are_not_scored(capsys: pytest.CaptureFixture[str], folder: Path, src: bool) -> None:
+    """Nor do they end a document: the table names its documents."""
+    lonely = {"document_id": "b", "source": "twelve", "target": None, "hypothesis": "Z"}
+    unasked = {"document_id": "b", "source": "", "target": "M", "hypothesis": ""}
+    table = written(folder / "more.jsonl", [*ROWS[:3], lonely, *([unasked] if src else []), ROWS[3]])
+
+    def found(table: str) -> dict[str, object]:
+        return scores(capsys, folder, ref=table, sys=table, **({"src": table} if src else {}))
+
+    several = found(table)
+    assert several.pop("unscored") == 1 + src
+    assert several == found("all.jsonl")
+
+
+def test_documents_are_matched_by_name_where_an_empty_row_is_missing(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    empty = {"document_id": "a", "source": "s", "target": "", "hypothesis": ""}
+    perfect = [{**row, "hypothesis": row["target"]} for row in ROWS]
+    ref = written(folder / "ref.jsonl", [*ROWS[:2], empty, *ROWS[2:]])
+    sys = written(folder / "sys.jsonl", [*perfect[2:], *perfect[:2]])
+    assert scores(capsys, folder, ref=ref, sys=sys)["s-BLEU"] == pytest.approx(100)
+
+
+def test_documents_are_matched_by_name(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    true = scores(capsys, folder, ref="all.jsonl", sys="all.jsonl")
+    other = written(folder / "other.jsonl", [*ROWS[2:], *ROWS[:2]])
+    assert scores(capsys, folder, ref="all.jsonl", sys=other) == true
+    assert scores(capsys, folder, ref=other, sys="all.jsonl", src=other)["s-BLEU"] == pytest.approx(true["s-BLEU"])
+    named = written(folder / "named.jsonl", [{**row, "document_id": f"other {row['document_id']}"} for row in ROWS])
+    assert scores(capsys, folder, ref="all.jsonl", sys=named) == true  # as they stand: no name is in both
+
+
+def test_what_is_not_scored_keeps_its_number(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    unknown = {"source": "s", "target": "", "hypothesis": "z"}
+    rows = [{"document_id": "0", **unknown}, ROWS[0], {"document_id": "a", **unknown}, *ROWS[1:]]
+    table = str(folder / written(folder / "more.jsonl", rows))
+    options = ["--ref", table, "--sys", table, "--per-sentence", "--per-document"]
+    assert score.main([*options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [bool(each) for each in found["of_sentences"]] == [False, True, False, True, True, True]
+    assert [bool(each) for each in found["of_documents"]] == [False, True, True]
+    assert score.main(options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[lines.index("document\ts-BLEU\td-BLEU\tchrF") + 1] == "1\t-\t-\t-"
+    assert lines[lines.index("sentence\tchrF") + 3] == "3\t-"
+
+
+def test_a_text_may_lack_what_the_source_lacks(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """docnmt-generate has no line for a target sentence without a source."""
+    unasked = {"document_id": "a", "source": "", "target": "M", "hypothesis": ""}
+    table = written(folder / "more.jsonl", [ROWS[0], unasked, *ROWS[1:]])
+    expected = scores(capsys, folder, ref="ref", sys="sys", src="src")
+    assert scores(capsys, folder, ref=table, sys="sys", src=table) == {**expected, "unscored": 1}
+    (folder / "short").write_text("A\n\nB\n")
+    assert score.main(["--ref", str(folder / table), "--sys", str(folder / "short"), "--src", str(folder / table)]) == 1
+    assert "short:" in capsys.readouterr().err

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-import logging
+import itertools
+import json
+import math
 import random
 import re
-import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from scored import corpus, write
 
+from docnmt.apps.align import (
+    BEADS,
+    BOUNDARY,
+    VARIANCE,
+    AlignedSide,
+    Bead,
+    align,
+    log_tail,
+    word_evidence,
+)
 from docnmt.cli import score as command
+from docnmt.cli.score import main as score
+from docnmt.core.formality import AddressRule, second_person
+from docnmt.core.scoring.consistency import score_address
 from docnmt.core.scoring.text_files import divide, read_documents, read_layout, resegment
 from docnmt.runtime.system import UserError
-
-pytest.importorskip("mweralign")
 
 
 def found(reference: Path, system: Path) -> list[str]:
@@ -83,17 +98,6 @@ def test_documents_are_marked_by_empty_lines_or_by_marks(tmp_path: Path) -> None
     assert read_documents(marked) == [(None, "a b c"), (None, ""), (None, "d")]
 
 
-def test_a_line_may_be_a_document(tmp_path: Path) -> None:
-    reference, lines, rows = write(
-        tmp_path,
-        **{
-            "r": "a b\nc d\n\ne f\n\ng h\n", "l": "a b\\nc d\ne f\ng h\n",
-            "rows.jsonl": '{"hyp": "a b\\nc d"}\n{"hyp": "e f"}\n{"hyp": "g h"}\n',
-        },
-    )  # fmt: skip
-    assert found(reference, lines) == found(reference, rows) == ["a b", "c d", "e f", "g h"]
-
-
 def test_a_table_names_its_documents(tmp_path: Path) -> None:
     reference, table = write(
         tmp_path, **{"r": "a b\nc d\n\ne f\n\ng h\n", "t.tsv": "document\thypothesis\n1\ta b c d\n2\t\n3\tg\n3\th\n"}
@@ -118,17 +122,166 @@ def test_documents_in_another_order_are_matched_by_name(tmp_path: Path) -> None:
     assert read_layout(reference).align(lines) == ["a b", "c d", "", "e f", "g h"]
 
 
-def test_sentences_without_a_reference_get_nothing() -> None:
-    assert divide("x y z .", ["a b", "", "c d"], count_words) == ["x y", "", "z ."]
-    assert divide("x y .", ["", ""], count_words) == ["x y .", ""]
+# Forms of address: what the rules see in sentences, and what is counted of documents.
 
 
-def test_another_number_of_documents_is_refused(tmp_path: Path) -> None:
-    reference, few, many = write(tmp_path, reference="a\n\nb\n\nc\n", few="a\n\nb c\n", many="a\n\nb\n\nc\n\nd")
-    with pytest.raises(UserError, match="few:"):
-        found(reference, few)
-    with pytest.raises(UserError, match="many:"):
-        found(reference, many)
+F, I = "formal", "informal"  # noqa: E741
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "form"),
+    [
+        ("fr", "Comment vas-tu ?", I), ("fr", "Qu’est-ce qui t’arrive ?", I), ("fr", "C'est VOTRE tour.", F),
+        ("fr", "Tu crois que vous viendrez ?", None), ("fr", "Le têtu vouvoie.", None), ("fr_CA", "À vous !", F),
+        ("de", "Kennst du ihn?", I), ("de", "Können Sie das?", F), ("de", "Sie kann das.", None),
+        ("de", "Er fragt: „Sie auch?“", None), ("de", "Geht. Ihnen fehlt nichts.", None), ("de", "Das ist Ihr Hund", F),
+        ("de", "Wie könnt Ihr nur? Wer hat Euch gerufen?", F), ("de", "Wer hat euch gerufen?", I),
+        ("de", "Haben Sie dich gesehen?", None), ("de", "Ich sah sie.", None),
+        ("es", "¿Cómo está usted?", F), ("es", "Tú no, y ustedes sí.", None), ("es", "Os lo digo.", I),
+        ("es", "Uds saben.", F), ("es", "La salud.", None), ("pl", "Panie doktorze!", F), ("pl", "Panowie wiedzą?", F),
+        ("it", "Come sta Lei?", F), ("it", "Lei sta bene.", None), ("it", "Ti amo.", I),
+        ("nl", "Hebt u dat?", F), ("nl", "Dat is in de U.S. zo.", None), ("nl", "Heb je dat?", I),
+        ("pl", "Czy pan wie?", F), ("pl", "Widzę cię.", I), ("ru", "Как вас зовут?", F), ("ru", "Твоя очередь.", I),
+    ],
+)  # fmt: skip
+def test_the_one_form_of_a_sentence(language: str, sentence: str, form: str | None) -> None:
+    assert AddressRule(language).form(sentence) == form
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "found"),
+    [("en", "You're late.", True), ("en", "The young one, yours?", True), ("en", "Youth is short.", False),
+     ("en_GB", "Know thyself", True), ("fr", "Tu ou vous ?", True), ("de", "Sie geht.", False)],
+)  # fmt: skip
+def test_words_of_the_second_person(language: str, sentence: str, found: bool) -> None:
+    assert second_person(language)(sentence) == found
+
+
+def sample(seed: int, documents: int) -> tuple[list[str], list[str], list[str], list[int]]:
+    """Sources, a translation, its reference and where documents begin; of every kind of line some."""
+    rng = random.Random(seed)
+    lengths = [rng.randint(0, 9) for _ in range(documents)]
+    texts = ["tu viens", "vous venez", "il vient", "tu ou vous"]
+    sources = [rng.choice(["you come", "he comes"]) for _ in range(sum(lengths))]
+    system, reference = ([rng.choice(texts) for _ in sources] for _ in range(2))
+    return sources, system, reference, [0, *(sum(lengths[: n + 1]) for n in range(documents))]
+
+
+def counted(sources: list[str], texts: list[str]) -> list[str | None]:
+    """The form of each line, by another way."""
+    forms = {"tu viens": I, "vous venez": F}
+    return [forms.get(text) if "you" in source else None for source, text in zip(sources, texts, strict=True)]
+
+
+@pytest.mark.parametrize("documents", [5, 150])
+def test_shares_are_those_of_a_plain_count(documents: int) -> None:
+    sources, system, reference, offsets = sample(documents, documents)
+    found = score_address(sources, system, reference, offsets, language="fr").to_dict()
+    ours, theirs = counted(sources, system), counted(sources, reference)
+    both = [(a, b) for a, b in zip(ours, theirs, strict=True) if a and b]
+    assert found["agreement"] == pytest.approx(100 * sum(a == b for a, b in both) / len(both))
+    assert (found["agreement_lines"], found["lines"]) == (len(both), len([a for a in ours if a]))
+    for name, forms in (("consistency", ours), ("reference_consistency", theirs)):
+        pairs = [pair for a, b in pairwise(offsets) for pair in pairwise(filter(None, forms[a:b]))]
+        assert found[name] == pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs))
+    rows = found["by_distance"]
+    assert sum(row["lines"] for row in rows) == found["lines"]
+    kept = sum(row["lines"] * row["consistency"] for row in rows if row["consistency"] is not None)
+    assert kept / found["consistency_lines"] == pytest.approx(found["consistency"])
+    if documents < 30:
+        assert "agreement_interval" not in found
+    else:
+        low, high = found["agreement_interval"]
+        assert low < found["agreement"] < high
+
+
+def test_a_text_agrees_with_itself_and_nothing_to_compare_is_no_number() -> None:
+    sources, system, _, offsets = sample(1, 9)
+    assert score_address(sources, system, system, offsets, language="fr").to_dict()["agreement"] == 100
+    nothing = score_address(["he"], ["tu"], ["tu"], [0, 1], language="fr")
+    assert nothing.to_dict()["agreement"] is None
+    assert "no such lines" in str(nothing)
+
+
+def test_the_command_reports_compares_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sources, system, reference, offsets = sample(2, 150)
+    for name, lines in (("s", sources), ("r", reference), ("h", system)):
+        parts = ("\n".join(lines[a:b]) for a, b in pairwise(offsets) if a < b)
+        (tmp_path / name).write_text("\n\n".join(parts) + "\n")
+    words = ["--ref", str(tmp_path / "r"), "--sys", str(tmp_path / "h"), "--address"]
+    assert score([*words, "fr", "--src", str(tmp_path / "s"), "--paired", str(tmp_path / "r"), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    whole = score_address(sources, system, reference, sorted(set(offsets)), language="fr").to_dict()
+    assert found["address"] == whole
+    (compared,) = (each for each in found["paired"]["metrics"] if each["metric"] == "agreement")
+    assert (compared["system"], compared["other"]) == (whole["agreement"], 100)
+    assert score([*words, "fr"]) == 2
+    assert "--src" in capsys.readouterr().err
+    assert score([*words, "xx", "--src", str(tmp_path / "s")]) == 2
+    assert "--address" in capsys.readouterr().err
+
+
+# Aligned sentences: costs against another formula, and paths against all paths there are.
+
+
+def side(lengths: list[int], paragraphs: str = "") -> AlignedSide:
+    return AlignedSide(["x" * n for n in lengths], [("0", each) for each in paragraphs or "a" * len(lengths)])
+
+
+@pytest.mark.parametrize("z", [0.0, 0.5, 1.0, 2.5, 5.0])
+def test_the_tail_is_that_of_the_normal_distribution(z: float) -> None:
+    assert math.exp(log_tail(np.array(z))) == pytest.approx(math.erfc(z / math.sqrt(2)), abs=1e-6)
+
+
+def paths(n: int, m: int) -> Iterator[list[Bead]]:
+    """Every way through n and m sentences."""
+    if not n and not m:
+        yield []
+    for s, t in BEADS:
+        if s <= n and t <= m:
+            for rest in paths(n - s, m - t):
+                yield [*rest, Bead(tuple(range(n - s, n)), tuple(range(m - t, m)))]
+
+
+def cost(beads: list[Bead], source: AlignedSide, target: AlignedSide, evidence: np.ndarray) -> float:
+    """The same sum, bead by bead."""
+    ratio, total = target.lengths.sum() / source.lengths.sum(), 0.0
+    for bead in beads:
+        total -= math.log(BEADS[len(bead.source), len(bead.target)])
+        if not (bead.source and bead.target):
+            continue
+        own, other = (each.lengths[list(n)].sum() for each, n in ((source, bead.source), (target, bead.target)))
+        delta = abs(other - own * ratio) / math.sqrt(VARIANCE * (own + other / ratio) / 2)
+        total -= float(log_tail(np.array(delta)))
+        total += BOUNDARY[abs(source.begins[bead.source[0]] - target.begins[bead.target[0]])]
+        total += sum(BOUNDARY[each.begins[n]] for each, own in ((source, bead.source), (target, bead.target))
+                     for n in own[1:])  # fmt: skip
+        total -= sum(evidence[i, j] for i, j in itertools.product(bead.source, bead.target))
+    return total
+
+
+def test_the_path_is_the_cheapest_of_all() -> None:
+    draw = np.random.default_rng(3)
+    for _ in range(40):
+        n, m = draw.integers(1, 5, 2)
+        source, target = (
+            side(draw.integers(5, 120, size).tolist(), "".join(sorted(draw.choice(list("abc"), size))))
+            for size in (n, m)
+        )
+        evidence = draw.normal(scale=3, size=(n, m)).astype(np.float32)
+        found = align(source, target, evidence)
+        assert [n for bead in found for n in bead.source] == list(range(n))  # nothing is lost, nothing twice
+        assert [n for bead in found for n in bead.target] == list(range(m))
+        least = min(cost(beads, source, target, evidence) for beads in paths(n, m))
+        assert cost(found, source, target, evidence) == pytest.approx(least, abs=1e-6)
+
+
+def test_words_that_are_alike_speak_for_a_pair() -> None:
+    source = AlignedSide(["The Panorama filter of 2003.", "He came home."], [("0", "0")] * 2)
+    target = AlignedSide(["Er kam nach Hause.", "Der Panorama-Filter von 2003."], [("0", "0")] * 2)
+    found = word_evidence(source, target)
+    assert found[0, 1] > found[0, 0]
+    assert found[0, 1] > found[1, 1]
 
 
 def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -152,29 +305,9 @@ def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, cap
     assert command.main([*arguments, "--overwrite"]) == 0
 
 
-def test_it_does_not_touch_logging_and_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (reference,) = write(tmp_path, reference="a\n")
-    for name in [name for name in sys.modules if name.startswith("mweralign.")]:
-        if not name.endswith("_mweralign"):  # a second copy of compiled code is refused
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "mweralign", raising=False)
-    before = logging.getLogger().handlers[:], logging.getLogger().level
-    assert found(reference, reference) == ["a"]
-    assert (logging.getLogger().handlers, logging.getLogger().level) == before
-    monkeypatch.setitem(sys.modules, "mweralign", None)
-    assert command.main(["--ref", str(reference), "--resegment", "--sys", str(reference)]) == 1
-    assert "pip install 'docnmt[evaluation]'" in capsys.readouterr().err
-    assert command.main(["--ref", str(reference), "--sys", str(reference), "--resegmented", "x"]) == 2
-    assert "--resegmented" in capsys.readouterr().err
-
-
-def test_long_documents_in_random_lines(tmp_path: Path) -> None:
-    """Words that all differ leave one best division: the true one."""
-    rng = random.Random(2)
-    sentences = [" ".join(f"w{rng.randrange(10**6)}" for _ in range(rng.randint(1, 30))) + "." for _ in range(80)]
-    words = " ".join(sentences).split()
-    text = "".join(word + rng.choice([" ", "\n"]) for word in words)
-    reference, system = write(tmp_path, reference="\n".join(sentences), system=text)
-    assert found(reference, system) == sentences
+def test_another_number_of_documents_is_refused(tmp_path: Path) -> None:
+    reference, few, many = write(tmp_path, reference="a\n\nb\n\nc\n", few="a\n\nb c\n", many="a\n\nb\n\nc\n\nd")
+    with pytest.raises(UserError, match="few:"):
+        found(reference, few)
+    with pytest.raises(UserError, match="many:"):
+        found(reference, many)

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import sys
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import ClassVar, Literal
 
 import pytest
 
+from docnmt import registry
+from docnmt import registry as builtin
 from docnmt.cli.command import Command
+from docnmt.core.training.start import settings_that_differ
 from docnmt.options import Needs, Open, Section, contradictions, option, settings
-from docnmt.registry import ALL
+from docnmt.registry import (
+    ALL,
+    Registry,
+    import_plugins,
+    register_architecture,
+    register_criterion,
+    register_model,
+)
+from docnmt.runtime.system import UsageError
 
 
 @dataclass(frozen=True)
@@ -105,3 +120,75 @@ def test_rules_name_what_exists_and_hold_at_their_ends(config: type) -> None:
                 values = {**required, name: (outside,) if setting.several else outside}
                 found = contradictions(dataclasses.replace(config(**required), **values))
                 assert any(problem.startswith(f"{setting.flag}:") for problem in found)
+
+
+# A taken name is refused, whatever takes it; the same code imported again is not another object.
+
+
+assert builtin
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in registry.ALL:
+        monkeypatch.setattr(each, "_entries", dict(each._entries))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def imported(path: Path) -> ModuleType:
+    """A file as a fresh module, under its name as Python's own import has it."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_other_objects_are_refused_with_both_places() -> None:
+    names = Registry("thing")
+    names.add("x", "module:object")
+    names.add("x", names._entries["x"].target)
+    with pytest.raises(ValueError, match="'x'"):
+        names.register("x")(object())
+    with pytest.raises(ValueError, match=r"first docnmt\.registry:.*now .*test_rules:"):
+        register_architecture("transformer", "transformer_tiny")(lambda: {"embed_dim": 8})
+    with pytest.raises(ValueError, match="'transformer_tiny'"):
+        register_model("transformer_tiny")(type("Mine", (), {}))
+    assert registry.MODELS.get("transformer") is not None
+    assert "transformer_tiny" not in registry.MODELS
+    with pytest.raises(ValueError, match="'cross_entropy'"):
+        register_criterion("cross_entropy")(type("Mine", (), {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import sys\nsys.exit()\n", r"x\.py.*x\.py.*line 2"),
+        ("def f():\n    {}['eps']\n\nf()\n", r"x\.py.*'eps'.*x\.py.*line 2"),
+        ("import pytest\npytest.skip('no', allow_module_level=True)\n", r"x\.py.*x\.py.*line 2"),
+        ("from docnmt.plugin import register_fusion\nclass C: ...\nregister_fusion('c', config=C)(print)\n", "'c'"),
+    ],
+)
+def test_what_is_wrong_in_a_plugin_is_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        import_plugins(str(tmp_path))
+    with pytest.raises(UsageError):
+        import_plugins(str(tmp_path / "x.py"))
+
+
+# What stands between an old model's weights and a new one's configuration.
+
+
+@dataclass(frozen=True)
+class Sines:
+    position: str = option("sinusoidal", "family")
+    width: int = option(8, "width")
+    dropout: float = option(0.1, "changes no meaning")
+
+
+def test_all_that_changes_what_weights_mean_is_named() -> None:
+    assert settings_that_differ(Sines(), Sines(dropout=0.3)) == []
+    assert settings_that_differ(Sines(), Sines(width=9)) == ["--width is 8 there and 9 here"]

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from attention_reference import Inputs, assert_same, documents, random_inputs, selective, values_and_gradients
+from attention_reference import Inputs, assert_same, documents, links, random_inputs, selective, values_and_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention, keep_top_t
-from docnmt.functional.conditional import select, selective_attention, selective_attention_step
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.tree import SentenceTree, cumulative_keys
+from docnmt.functional.conditional import selective_attention, selective_attention_step
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy, descend
+from docnmt.functional.tree import SentenceTree, TreeIndex, best_children, cumulative_keys, ranked_children
 from docnmt.layout import DocumentLayout
-from docnmt.modules.document_context import ConditionalAttention, Source2Token
-from docnmt.modules.positions import WordDropout
+from docnmt.modules.document_context import ConditionalAttention
 
 BACKENDS = ["dense", "dispatch"]
 POLICIES: list[tuple[bool, dict[str, Any]]] = [
@@ -134,62 +132,145 @@ def test_to_keep_no_sentence_is_refused_everywhere(top_t: int) -> None:
             call()
 
 
-def test_values_that_do_not_go_together_are_refused() -> None:
-    layout, other = DocumentLayout.from_lengths([[2, 3]]), DocumentLayout.from_lengths([[5]])
-    x, tree = random_inputs(layout, layout, 3, 0), tree_over(layout)
-    keys = keys_of(x, layout, tree)
-    with pytest.raises(ValueError, match="no tree"):
-        selective_attention(Queries(x.q, x.sentence_q, layout), keys, SelectionPolicy(2, "earlier"))
-    with pytest.raises(ValueError, match=r"always_own=True.*document 0"):
-        selective_attention(Queries(x.q, x.sentence_q, other), keys, SelectionPolicy(2, always_own=True))
-    rows = layout.document_of_token
-    with pytest.raises(ValueError, match="own:"):
-        selective_attention_step(x.q, x.sentence_q, keys, SelectionPolicy(2, always_own=True), document_of_row=rows)
-    with pytest.raises(ValueError, match="earlier"):
-        SelectionPolicy(2, "earlier", always_own=True)
+# KeepTopT: exactly t stay, ties go to the lowest index, gradients to what stays.
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"select_on": "leaf"}, "'leaf'"),
-        ({"always_own": True, "top_t": 1}, "always_own:"),
-    ],
-)
-def test_modules_check_their_arguments(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ConditionalAttention(**{"d_model": 4, "heads": 2, "d_head": 2, "top_t": 2, **wrong})
+INF = torch.inf
 
 
-def test_other_modules_check_their_arguments() -> None:
-    with pytest.raises(ValueError, match="heads"):
-        Source2Token(d_model=4, heads=3)
-    with pytest.raises(ValueError, match="p:"):
-        WordDropout(1.5)
+def test_mask_excludes_and_bounds_how_many_stay():
+    mask = torch.tensor([False, True, False, True])
+    assert keep_top_t(torch.tensor([9.0, 1.0, 8.0, 2.0]), 3, mask).tolist() == [-INF, 1, -INF, 2]
+    assert keep_top_t(torch.ones(4), 2, torch.zeros(4, dtype=torch.bool)).tolist() == [-INF] * 4
 
 
-@pytest.mark.parametrize(("over_tree", "policy"), POLICIES)
-def test_more_than_all_sentences_take_no_more_room(over_tree: bool, policy: dict[str, Any]) -> None:
-    """t = 1000 holds no more numbers than t = 10 of ten sentences, and gives the same, all at once and in steps."""
-    layout = DocumentLayout.from_lengths([[2, 1] * 5, [3], [1, 2, 2]])
-    tree = tree_over(layout) if over_tree else None
-    x = random_inputs(layout, layout, layout.num_sentences if tree is None else tree.index.num_nodes, 0)
-    few, many = (SelectionPolicy(t, **policy) for t in (10, 1000))
-    keys, queries = keys_of(x, layout, tree).choosing(), Queries(x.q, x.sentence_q, layout)
-    chosen = [select(queries, keys, each) for each in (few, many)]
-    assert [each.sentences.shape for each in chosen] == [(2, layout.num_tokens, 10)] * 2
-    assert chosen[0].sentences.equal(chosen[1].sentences)
+def test_gradient_reaches_what_stays_and_nothing_else():
+    scores = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    keep_top_t(scores, 2).exp().sum().backward()
+    torch.testing.assert_close(scores.grad, torch.tensor([3.0, 0.0, 2.0]).exp() * torch.tensor([1.0, 0, 1.0]))
 
-    def whole(*inputs: Tensor, policy: SelectionPolicy) -> Tensor:
-        given = Inputs(*inputs)
-        asked = Queries(given.q, given.sentence_q, layout)
-        return selective_attention(asked, keys_of(given, layout, tree), policy)
 
-    assert_same(*(values_and_gradients(partial(whole, policy=each), x) for each in (few, many)), tolerance=0)
-    documents_of = layout.document_of_token
-    own = layout.sentence_of_token if few.always_own else None
-    steps = [
-        selective_attention_step(x.q, x.sentence_q, keys, each, document_of_row=documents_of, own=own)
-        for each in (few, many)
+@settings(max_examples=60)
+@given(n=st.integers(1, 300), rows=st.integers(1, 5), t=st.integers(1, 6), seed=st.integers(0, 99), ties=st.booleans())
+def test_same_choice_as_a_stable_sort(n, rows, t, seed, ties):
+    """With and without equal and unselectable scores."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(2, rows, n, generator=generator)
+    if ties:
+        scores = (scores * 2).round()
+        scores[torch.rand(scores.shape, generator=generator) < 0.2] = -INF
+    ordered, order = scores.sort(descending=True, stable=True)
+    expected = torch.full_like(scores, -INF).scatter_(-1, order[..., :t], ordered[..., :t])
+    assert torch.equal(keep_top_t(scores, t), expected)
+
+
+# The best children of kept nodes: a sorting network over packed integers against sorting one by one.
+
+
+SCORES = [-torch.inf, -2.5, -1.0, -1e-38, -0.0, 0.0, 1e-38, 1.0, 1.0 + 2**-23, 2.5, torch.inf]
+
+
+def one_by_one(scores, parents, t):
+    """Of one query: scores (T, 2), places (T,) → the t best (score, place)."""
+    places = [2 * p + side for p in parents for side in (0, 1)]
+    return sorted(zip(scores, places, strict=True), key=lambda pair: (-pair[0], pair[1]))[:t]
+
+
+@settings(max_examples=60)
+@given(width=st.sampled_from([1, 2, 4, 8, 16]), data=st.data())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_best_children_are_those_of_a_sort(dtype, width, data):
+    """Equal scores, both zeros and infinities; places as large as a tree of a thousand million leaves has."""
+    t = data.draw(st.integers(1, width))
+    some = st.sampled_from([0, 1, 2, 3, 500, 2**29]) | st.integers(4, 400)
+    parents = data.draw(st.lists(some, min_size=width, max_size=width, unique=True))
+    scores = data.draw(st.lists(st.sampled_from(SCORES), min_size=2 * width, max_size=2 * width))
+    expected = one_by_one(scores, parents, t)
+    inputs = torch.tensor(scores, dtype=dtype).view(width, 1, 2), torch.tensor(parents).view(width, 1)
+    values, places = ranked_children(inputs[0].clone(), inputs[1], t)
+    assert list(zip(values.flatten().tolist(), places.flatten().tolist(), strict=True)) == [
+        (torch.tensor(score, dtype=dtype).item(), place) for score, place in expected
     ]
-    assert steps[0].equal(steps[1])
+    assert set(best_children(*inputs, t).flatten().tolist()) == {place for _, place in expected}
+
+
+@pytest.mark.parametrize("t", [1, 3, 4, 7])
+@pytest.mark.parametrize("wide", [1, 16, 512])
+def test_float32_chooses_what_float64_chooses(t, wide, monkeypatch):
+    """Small whole numbers: sums are exact in both, and there are ties at every level."""
+    monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
+    random = torch.Generator().manual_seed(t)
+    lengths = [torch.randint(0, 3, (n,), generator=random).tolist() for n in (1, 200, 9, 0, 33)]
+    keys, queries = DocumentLayout.from_lengths(lengths), DocumentLayout.from_lengths([[5], [40], [9], [2], [3]])
+    tree = build_tree(torch.zeros(keys.num_sentences, 1), keys.document_offsets, lambda left, right: left)
+    node_k = torch.randint(-2, 3, (tree.index.num_nodes, 2, 4), generator=random).float()
+    sentence_q = torch.randint(-2, 3, (queries.num_tokens, 2, 4), generator=random).float()
+
+    def choice(own, dtype):
+        q, k = sentence_q.to(dtype), node_k.to(dtype)
+        sums = cumulative_keys(k, tree.index)
+        rows, nodes = Queries(q, q, queries), Keys(q, q, k, keys, tree.index, sums)
+        chosen = descend(rows, nodes, SelectionPolicy(t, select_on="node" if own else "cumulative"))
+        return chosen.sentences.where(chosen.relevance > -torch.inf, -1), chosen.relevance.double()
+
+    for own in (False, True):
+        for got, expected in zip(choice(own, torch.float32), choice(own, torch.float64), strict=True):
+            torch.testing.assert_close(got, expected, rtol=0, atol=0)
+
+
+# ConstructBT: levels, copies, and one call of merge a level for all documents.
+
+
+def mean(left, right):
+    return (left + right) / 2
+
+
+def offsets(*sizes):
+    return torch.tensor([0, *sizes]).cumsum(0)
+
+
+def test_the_papers_example_of_eleven_sentences():
+    """Figure 2: 11, 6, 3, 2 and 1 nodes."""
+    index = build_tree(torch.randn(11, 2), offsets(11), mean).index
+    assert [len(level) for level in index.levels] == [11, 6, 3, 2, 1]
+    assert index.num_nodes == 23
+
+
+def test_nodes_are_merged_or_copied():
+    """Three documents of three, one and no sentences: ((a b) c') and d."""
+    summaries = torch.randn(4, 3)
+    a, b, c, d = summaries
+    tree = build_tree(summaries, offsets(3, 1, 0), lambda left, right: 2 * left - right)
+    ab = 2 * a - b
+    expected = [a, b, c, d], [ab, c], [2 * ab - c]
+    for level, nodes in zip(tree.index.levels, expected, strict=True):
+        torch.testing.assert_close(tree.nodes[level], torch.stack(nodes))
+
+
+def test_trees_of_two_batches_are_joined_by_joining_nodes_and_offsets():
+    first, second = torch.randn(6, 2), torch.randn(4, 2)
+    whole = build_tree(torch.cat([first, second]), offsets(5, 1, 4), mean)
+    parts = build_tree(first, offsets(5, 1), mean), build_tree(second, offsets(4), mean)
+    torch.testing.assert_close(torch.cat([part.nodes for part in parts]), whole.nodes)
+
+
+def test_cumulative_keys_are_sums_over_paths():
+    index = TreeIndex.from_offsets(offsets(11, 0, 1, 6))
+    keys = torch.randn(index.num_nodes, 2, 3, dtype=torch.float64, requires_grad=True)
+    _, parents = links(index)
+
+    def path(node):
+        return keys[node] + (path(parents[node]) if parents[node] >= 0 else 0)
+
+    sums = cumulative_keys(keys, index)
+    torch.testing.assert_close(sums, torch.stack([path(node) for node in range(len(keys))]))
+    assert torch.autograd.gradcheck(lambda x: cumulative_keys(x, index), (keys,))
+
+
+def test_filled_nodes():
+    layout = DocumentLayout.from_lengths([[0, 0, 2, 1, 0], [0]])
+    index = TreeIndex.from_offsets(layout.document_offsets)
+    filled = torch.from_numpy(index.filled_nodes(layout))
+    expected = [False, False, True, True, False, False], [False, True, False], [True, False], [True]
+    for level, flags in zip(index.levels, expected, strict=True):
+        assert filled[level].tolist() == flags

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-import sys
+import io
+import json
 import time
-from types import SimpleNamespace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 
+import langcodes
 import pytest
+import small_system
 from hypothesis import given
 from hypothesis import strategies as st
+from translate.lang import data
 
-from docnmt.core import split_sentences as split_sentences_module
-from docnmt.core.split_sentences import cut_long, split_sentences, splitter, whole_lines
-from docnmt.runtime.languages import joined
+from docnmt.apps.commands.output import sentences_of_lines
+from docnmt.apps.documents.kinds import read
+from docnmt.core.corpus import ParallelCorpus
+from docnmt.core.data_options import parse_columns
+from docnmt.core.read_corpus import TextLines
+from docnmt.core.split_sentences import (
+    RunningText,
+    cut_long,
+    of_documents,
+    of_sentences,
+    of_table,
+    split_sentences,
+    splitter,
+    whole_lines,
+)
+from docnmt.runtime import languages
+from docnmt.runtime.languages import (
+    base,
+    joined,
+    one_line,
+    script,
+    seam,
+)
 from docnmt.runtime.system import UserError
 
 #: Each case: language and the sentences that must come back from them joined by a space.
@@ -111,70 +137,10 @@ def test_nothing_is_lost_by_sentencex(line: str, language: str) -> None:
     assert "".join("".join(splitter("sentencex", language)(line)).split()) == "".join(line.split())
 
 
-def test_the_splitter_is_chosen_by_the_language_and_named_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[str] = []
-
-    def boundaries(code: str, text: str) -> list[dict[str, int]]:
-        asked.append(code)
-        return [{"end_index": len(text)}]
-
-    monkeypatch.setitem(sys.modules, "sentencex", SimpleNamespace(get_sentence_boundaries=boundaries))
-    split_sentences_module._say_once.cache_clear()
-    for language in ("en", "de-AT", "deu_Latn", "fr", "fr", "xx"):
-        splitter("auto", language)("Un chien. Un chat.")
-    assert asked == ["fr", "fr", "xx"]
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2
-    assert "'fr'" in said[0]
-    assert "sentencex" in said[0]
-    assert "'xx'" in said[1]
-    monkeypatch.setitem(sys.modules, "sentencex", None)
-    split_sentences_module._say_once.cache_clear()
-    assert [splitter("auto", "fr")("Un chien. Un chat.") for _ in range(2)] == [["Un chien.", "Un chat."]] * 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "'fr'" in line
-    assert "pip install 'docnmt[documents]'" in line
-    with pytest.raises(UserError, match="--splitter"):
-        splitter("sentencex", "fr")
-
-
-def test_where_sentencex_fails_the_rules_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    class PanicException(BaseException):
-        """As Rust's."""
-
-    def boundaries(code: str, text: str) -> list[dict[str, int]]:
-        raise PanicException
-
-    monkeypatch.setitem(sys.modules, "sentencex", SimpleNamespace(get_sentence_boundaries=boundaries))
-    assert splitter("sentencex", "fr")("Un chien. Un chat.") == ["Un chien.", "Un chat."]
-
-
-@pytest.mark.parametrize("text", ["“", "« ", "'", "。”", ". . ", "a.1 ", "[1].", "你!"])
-def test_sentencex_takes_linear_time(text: str) -> None:
-    """Alone it takes the square of the number of quotes that are not closed."""
-    pytest.importorskip("sentencex", reason="needs docnmt[documents]")
-    times = []
-    for length in (20_000, 320_000):
-        line, begun = text * (length // len(text)), time.process_time()
-        splitter("sentencex", "fr")(line)
-        times.append(time.process_time() - begun)
-    assert times[1] < 64 * max(times[0], 0.02)  # 16 times the length; the square is 256
-
-
 @pytest.mark.parametrize(("language", "sentences"), CASES)
 def test_sentences_are_found(language: str, sentences: list[str]) -> None:
     found = split_sentences(" ".join(sentences), language)
     assert found == [" ".join(sentence.split()) for sentence in sentences]
-
-
-def test_a_blank_line_has_none() -> None:
-    assert split_sentences("") == split_sentences(" \t ") == []
-
-
-def test_regional_codes_are_their_language() -> None:
-    assert len(split_sentences("Am 3. Mai.", "de-AT")) == 1
 
 
 @given(st.text(alphabet=st.sampled_from("aB3 .!?…\"')(„“。\t-"), max_size=60), st.sampled_from(["", "en", "de"]))
@@ -187,6 +153,240 @@ def test_runs_of_marks_take_linear_time(text: str) -> None:
     begun = time.process_time()
     split_sentences(text * (300_000 // len(text)), "en")
     assert time.process_time() - begun < 3  # it was minutes
+
+
+# Text that has to be divided into sentences, and its translation put together as it was.
+
+
+def lines(text: str) -> TextLines:
+    return TextLines(io.BytesIO(text.encode()), name="stdin")
+
+
+def parts(text: str, kind: str, *columns: str) -> Iterator[RunningText]:
+    return of_table(lines(text), kind, parse_columns(columns)[0], "en", split_sentences)
+
+
+def table(text: str, kind: str, *columns: str) -> RunningText:
+    return RunningText.together(parts(text, kind, *columns))
+
+
+def sentences(text: RunningText) -> list[list[str]]:
+    return [list(document.sentences) for document in text.documents]
+
+
+def echoed(text: RunningText) -> list[str]:
+    """The output of a translation into capitals."""
+    return list(text.joined(sentence.upper() for document in sentences(text) for sentence in document))
+
+
+def closed(form: Callable[[TextLines], Iterator[RunningText]], blocks: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """What is written for each part, and how many blocks of the input had been read when it was closed."""
+    read = 0
+
+    def arriving() -> Generator[bytes, None, None]:
+        nonlocal read
+        for block in blocks:
+            read += 1
+            yield block.encode()
+
+    return [(read, echoed(part)) for part in form(TextLines(arriving(), name="stdin"))]
+
+
+def jsonl(rows: Sequence[object]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_a_row_a_line() -> None:
+    text = RunningText.of([2, 0, 1])
+    assert list(text.joined(iter(["IT RAINED.", "WE LEFT.", "BYE."]))) == ["IT RAINED. WE LEFT.", "", "BYE."]
+    assert list(RunningText.of([]).joined(iter([]))) == []
+
+
+def test_whole_documents_a_line() -> None:
+    found = of_documents(lines("A title\\n\\nIt rained. We left.\n\nBye.\n"), split_sentences)
+    text = RunningText.together(found)
+    assert sentences(text) == [["A title", "It rained.", "We left."], [], ["Bye."]]
+    assert echoed(text) == ["A TITLE\\n\\nIT RAINED. WE LEFT.", "", "BYE."]
+
+
+def test_tsv_with_and_without_a_header() -> None:
+    bare = table("d1\tOne. Two.\tx\nd2\tThree.\ty\n", "tsv")
+    assert sentences(bare) == [["One.", "Two."], ["Three."]]
+    assert echoed(bare) == ["d1\tOne. Two.\tx\tONE. TWO.", "d2\tThree.\ty\tTHREE."]
+    headed = table("text\tid\nOne.\t1\n\nTwo.\t1\n", "tsv", "source=text", "document=id")
+    assert sentences(headed)[0] == ["One."]
+    assert echoed(headed) == ["text\tid\thypothesis", "One.\t1\tONE.", "", "Two.\t1\tTWO."]
+
+
+def test_a_document_is_there_as_soon_as_its_end_has_come() -> None:
+    corpus = ["a.\nb", ".\n\n", "\nc.\n", "<p>\nd.\n", "\n", "e.\n"]
+    assert closed(of_sentences, corpus) == [(2, ["A.", "B.", ""]), (3, [""]), (5, ["C.", "D.", ""]), (6, ["E."])]
+    marked = ["<d>\na.\n", "<d>\n<d>\n", "b.\n", "<d>\n"]
+    assert closed(of_sentences, marked) == [(2, ["A.", ""]), (4, ["B.", ""])]
+    whole = partial(of_documents, split=split_sentences)
+    assert closed(whole, ["a.\\nb.\n", "\n", "c"]) == [(1, ["A.\\nB."]), (2, [""]), (3, ["C"])]
+    of_tsv = partial(of_table, kind="tsv", given=parse_columns([])[0], language="en", split=split_sentences)
+    rows = ["doc\tsrc\n", "1\ta\n", "1\tb\n2\tc\n", "\n", "2\td\n"]
+    assert closed(of_tsv, rows) == [
+        (1, ["doc\tsrc\thypothesis"]), (3, ["1\ta\tA", "1\tb\tB"]), (4, ["2\tc\tC"]), (5, [""]), (5, ["2\td\tD"])
+    ]  # fmt: skip
+    of_jsonl = partial(of_table, kind="jsonl", given=parse_columns([])[0], language="en", split=split_sentences)
+    found = closed(of_jsonl, [jsonl([{"src": [text]}]) for text in "ab"])
+    assert [(read, json.loads(out[0])["hypothesis"]) for read, out in found] == [(1, "A"), (2, "B")]
+
+
+@given(st.lists(st.sampled_from(["a.", "b c.", "", " ", "<p>"]), max_size=12), st.booleans(), st.integers(1, 5))
+def test_the_plain_form_is_that_of_a_corpus(rows: list[str], marks: bool, size: int) -> None:
+    """By the reader of data folders, which sees all at once; and in whatever blocks it comes."""
+    text = "".join(f"{row}\n" for row in (["<p>", *rows] if "<p>" in rows else rows))
+    text = text.replace("\n\n", "\n<d>\n").replace(" \n", "<d>\n") if marks else text
+    try:
+        corpus = small_system.corpus_of_text(lines(text))
+    except UserError:
+        return  # two ways of marking documents
+    found = RunningText.together(of_sentences(lines(text)))
+    documents = [list(corpus.source_text[a:b]) for a, b in pairwise(corpus.document_offsets.tolist())]
+    assert sentences(found) == documents
+    assert [counts[0] for counts in found.rows] == sentences_of_lines(corpus)
+    own = ParallelCorpus.from_documents(found.documents, small_system.tokenizer())
+    assert own.levels.tolist() == corpus.levels.tolist()
+    blocks = [text[n : n + size] for n in range(0, len(text), size)]
+    assert [line for _, part in closed(of_sentences, blocks) for line in part] == echoed(found)
+
+
+def test_faults_name_the_line() -> None:
+    with pytest.raises(UserError, match=":2:"):
+        table('{"src": "a"}\n{"src": 5}\n', "jsonl")
+    with pytest.raises(UserError, match=r":2:.*'hypothesis'"):
+        table('{"source": "A."}\n{"source": "B.", "hypothesis": ""}\n', "jsonl")
+    with pytest.raises(UserError, match=r":1:.*'hypothesis'"):
+        table("source\thypothesis\nA.\tB.\n", "tsv")
+    with pytest.raises(UserError, match="stdin:"):
+        table('{"a": "b"}\n', "jsonl")
+
+
+@given(st.lists(st.lists(st.text(alphabet="ab. \n", max_size=12), max_size=3), min_size=1, max_size=5))
+def test_nothing_is_lost_of_running(documents: list[list[str]]) -> None:
+    rows = [{"doc": n, "src": text} for n, document in enumerate(documents) for text in document]
+    if not rows:
+        return
+    out = [json.loads(line)["hypothesis"] for line in echoed(table(jsonl(rows), "jsonl"))]
+    for row, found in zip(rows, out, strict=True):
+        assert [part.split() for part in found.split("\n")] == [
+            part.upper().split() for part in str(row["src"]).split("\n")
+        ]
+
+
+def test_a_json_row_stays_as_it_was_written() -> None:
+    row = r'{"src": "a\u00e9", "weight": 1.10, "n": 1e400, "n": 12345678901234567890.5 }'
+    (line,) = echoed(table(f"  {row}  \n", "jsonl"))
+    assert line == f"  {row[:-2]}, " + '"hypothesis": "AÉ"}'
+
+
+# Languages: codes that mean the same, and what follows from them.
+
+
+#: Where langcodes keeps a member of a group apart, or takes another member for the group.
+_APART = {"bih": "bho", "fuv": "fuv", "hbs": "sr", "nb": "nb", "nob": "nb", "pbt": "pbt", "prs": "fa", "quy": "quy",
+          "tgl": "fil", "twi": "ak"}  # fmt: skip
+
+
+def test_codes_are_those_of_langcodes() -> None:
+    """Every language of two letters that translate-toolkit knows, by its codes of three letters."""
+    found = 0
+    for code in {name.partition("_")[0] for name in data.languages if "@" not in name}:
+        try:
+            language = langcodes.get(code)
+            variants = {language.to_alpha3("T"), language.to_alpha3("B")}
+        except LookupError:  # it has none
+            continue
+        if len(code) == 2:
+            found += 1
+            assert {base(variant) for variant in variants} == {base(code)}
+            assert all(_APART.get(v, langcodes.standardize_tag(v, macro=True)[:2]) in (code, v) for v in variants)
+    assert found > 100
+
+
+@pytest.mark.parametrize("code", sorted({*languages._SHORT.values(), *languages._SCRIPTS}))
+def test_scripts_are_those_of_cldr(code: str) -> None:
+    """By langcodes, which has CLDR's likely subtags; Korean's script has a code for Hangul with Hanja, too."""
+    expected = langcodes.get(code).maximize().script
+    if expected is None or code in ("ae", "ie", "io", "sh", "vo"):
+        pytest.skip("langcodes does not know it")
+    assert script(code) == {"Kore": "Hang"}.get(expected, expected)
+
+
+#: Files that a model must not fill, and the model's target.
+OTHER_SCRIPTS = [
+    ("zh_TW", "zh-Hans"), ("zh-HK", "zho_Hans"), ("zh_CN", "zh-Hant"), ("sr@latin", "sr"), ("sr", "sr-Latn"),
+    ("sr_ME", "srp_Cyrl"), ("uz@cyrillic", "uz"), ("az-IR", "az"), ("pa-PK", "pa"), ("zh_TW", "zh"), ("kk-Latn", "kk"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "model"), OTHER_SCRIPTS)
+def test_a_catalogue_of_another_script_is_refused(file: str, model: str) -> None:
+    po = f'msgid ""\nmsgstr ""\n"Language: {file}\\n"\n\nmsgid "A dog"\nmsgstr ""\n'.encode()
+    languages = f'source-language="en" target-language="{file.replace("_", "-")}"'
+    unit = '<trans-unit id="1"><source>A dog</source></trans-unit>'
+    xlf = f'<xliff version="1.2"><file {languages} original="x"><body>{unit}</body></file></xliff>'.encode()
+    for kind, content in (("po", po), ("xlf", xlf)):
+        with pytest.raises(UserError, match=rf"^x: .*anguage is '{file[:2]}.*'{model}'.*"):
+            read(content, kind, name="x", source_lang="en", target_lang=model)
+
+
+#: What stands between two texts: a space or nothing.
+SEAMS = [
+    ("你好。", "再见。", ""),
+    ("你好。", "Hello.", ""),
+    ("Hello.", "你好。", " "),
+    ("我们", "Python", " "),
+    ("今天 2024", "年", ""),
+    ("“真的吗？”", "他说。", ""),
+    ("你好!", "今天", ""),
+    ("……", "——", " "),
+    ("好……", "——他", ""),
+    ("「はい。」", "『本』", ""),
+    ("ราคา", "ดี", ""),
+    ("ราคา", "5", " "),
+    ("ລາວ", "ລາວ", ""),
+    ("ខ្មែរ។", "ខ្មែរ", ""),
+    ("မြန်မာ။", "မြန်မာ", ""),
+    ("한국어.", "한국어", " "),
+    ("책」", "그는", " "),
+    ("བོད།", "བོད།", " "),
+    ("A dog.", "A cat.", " "),
+    ("12", "34", " "),
+    ("он.", "Она", " "),
+    ("है।", "यह", " "),
+    ("Ａ１", "你", ""),
+    ("𠮷", "野", ""),
+    ("", "你", ""),
+    ("👍", "你好", ""),
+    ("👍", "Hi", " "),
+    ("1.", "你好", " "),
+    ("好.", "你", " "),
+    ("1.", "「你好」", " "),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "between"), SEAMS)
+def test_what_stands_between_two_texts(before: str, after: str, between: str) -> None:
+    assert seam(before, after) == between
+    if before:
+        assert joined([before, "", after]) == f"{before}{between}{after}"
+        assert one_line(f" {before} \n {after}\r\n") == f"{before}{between}{after}"
+
+
+@pytest.mark.parametrize("language", sorted(languages._PLURALS))
+def test_plural_categories_are_those_of_cldr(language: str) -> None:
+    """By Babel, which has CLDR's data; of Romance languages without `many`, which is for millions."""
+    babel = pytest.importorskip("babel")
+    try:
+        expected = set(babel.Locale(language).plural_form.tags)
+    except babel.UnknownLocaleError:
+        pytest.skip("Babel does not know it")
+    found = set(languages._PLURALS[language])
+    assert found in (expected, expected - {"many"} if "few" not in expected else expected)
 
 
 def test_long_sentences_are_cut_and_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,3 +408,11 @@ def test_long_sentences_are_cut_and_nothing_is_lost(capsys: pytest.CaptureFixtur
     assert whole("A dog. A cat.") == ["A dog. A cat."]
     assert " ".join(whole(words)) == words
     assert len(whole(words)) > 1
+
+
+def test_a_long_line_of_a_corpus_is_cut_and_written_as_one() -> None:
+    text = f"a.\n{'b ' * 999}b\n\nc.\n"
+    (first, second) = of_sentences(lines(text), whole_lines())
+    assert [len(sentence) for sentence in first.documents[0].sentences] == [2, 1499, 499]
+    assert second.documents[0].sentences == ("c.",)
+    assert list(first.joined(iter(["A", "B", "B2", "C"]))) == ["A", "B B2", ""]

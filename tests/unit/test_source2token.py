@@ -1,13 +1,19 @@
 """Source2token: attention of one query over each sentence."""
 
+from __future__ import annotations
+
 import math
 
 import pytest
 import torch
 
-from docnmt.functional import source2token
+from docnmt.functional import build_tree, source2token
 from docnmt.layout import Spans
-from docnmt.modules.document_context import Source2Token
+from docnmt.modules.document_context import (
+    Source2Token,
+    build_merge,
+)
+from docnmt.registry import MERGES
 
 OFFSETS = torch.tensor([0, 3, 4, 9])
 
@@ -32,12 +38,6 @@ def test_gradients():
     assert torch.autograd.gradcheck(lambda *x: source2token(*x, OFFSETS), (query, keys, values))
 
 
-def test_large_scores_do_not_overflow():
-    query, keys, values = inputs()
-    out = source2token(query * 1e4, keys, values, OFFSETS)
-    assert out.isfinite().all()
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_types_compute_in_float32(dtype):
     query, keys, values = inputs(dtype)
@@ -45,20 +45,6 @@ def test_half_types_compute_in_float32(dtype):
     exact = source2token(query.float(), keys.float(), values.float(), OFFSETS)
     assert out.dtype == dtype
     torch.testing.assert_close(out, exact.to(dtype), rtol=0, atol=0)
-
-
-def test_sentence_without_tokens():
-    query, keys, values = inputs()
-    with pytest.raises(ValueError, match=" 1 "):
-        source2token(query, keys, values, torch.tensor([0, 3, 3, 9]))
-
-
-def test_shapes_that_do_not_fit():
-    query, keys, values = inputs()
-    with pytest.raises(ValueError, match="T = 8"):
-        source2token(query, keys, values, torch.tensor([0, 3, 8]))
-    with pytest.raises(ValueError, match=r"\(1, 3\)"):
-        source2token(query[:1], keys, values, OFFSETS)
 
 
 def plain_equation_2(module, words, offsets):
@@ -77,22 +63,36 @@ def test_the_module_is_equation_2_although_it_never_makes_keys_nor_values():
         torch.testing.assert_close(ours, plain)
 
 
-def test_pairs_are_sentences_of_two():
+# Merges are applied to their own results, level by level: but for the paper's own, none grows with the depth.
+
+
+@pytest.mark.parametrize("name", [name for name in MERGES.names() if name != "plain_source2token"])
+def test_a_stretching_merge_does_not_blow_up_deep_trees(name: str) -> None:
     torch.manual_seed(0)
-    module = Source2Token(d_model=12, heads=3).double()
-    words = torch.randn(10, 12, dtype=torch.float64)
-    torch.testing.assert_close(module.of_pairs(words[::2], words[1::2]), module(words, Spans(torch.arange(0, 11, 2))))
+    merge = build_merge(name, d_model=16, heads=2)
+    with torch.no_grad():
+        for parameter in merge.parameters():
+            if parameter.dim() == 2:
+                parameter.mul_(5)
+    summaries = torch.randn(1000, 16, requires_grad=True)
+    tree = build_tree(summaries, torch.tensor([0, 1000]), merge)
+    assert float(tree.nodes.detach().abs().max()) < 10
+    tree.nodes.sum().backward()
+    assert torch.isfinite(summaries.grad).all()  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_the_module_in_half_types(dtype):
+@pytest.mark.parametrize("name", ["plain_source2token", "source2token"])
+def test_source2token_merges_are_equation_2_of_two_words(name: str) -> None:
     torch.manual_seed(0)
-    module = Source2Token(d_model=12, heads=3).to(dtype)
-    words, offsets = torch.randn(9, 12).to(dtype), torch.tensor([0, 4, 5, 9])
-    summaries = module(words, Spans(offsets))
-    assert summaries.dtype == dtype
-    torch.testing.assert_close(summaries.float(), module.float()(words.float(), Spans(offsets)), atol=0.05, rtol=0.05)
+    merge = build_merge(name, d_model=6, heads=2).double()
+    left, right = torch.randn(2, 3, 6, dtype=torch.float64)
+    block, words = merge.summarise, torch.stack([left, right], 1).flatten(0, 1)
+    keys, values = (part(words).view(6, 2, 3) for part in (block.key, block.value))
+    expected = block.output(source2token(block.query, keys, values, torch.tensor([0, 2, 4, 6])).flatten(1))
+    if name == "source2token":
+        centred = expected - expected.mean(1, keepdim=True)
+        expected = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
+    torch.testing.assert_close(merge(left, right), expected, rtol=0, atol=1e-12)
 
 
-def test_the_module_without_sentences():
-    assert Source2Token(d_model=12, heads=3)(torch.zeros(0, 12), Spans(torch.tensor([0]))).shape == (0, 12)
+# Queries and keys of every context attention start with the same projections, or not; nothing else differs.

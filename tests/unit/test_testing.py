@@ -26,26 +26,6 @@ def test_every_architecture_does_what_models_must(arch: str) -> None:
     check_model(arch)
 
 
-@pytest.mark.parametrize(("arch", "options"), [
-    ("concat_transformer", {"source_context": 2, "target_window": 3}),
-    ("hier_cond_transformer", {"merge": "source2token"}),
-    ("cond_transformer", {"target_context": "conditional", "attention": "linear"}),
-    ("g_transformer", {"sentence_start": True}),
-    ("han", {"sentence_start": True}),
-])  # fmt: skip
-def test_options_are_the_models(arch: str, options: dict[str, Any]) -> None:
-    check_model(arch, **options)
-
-
-def test_what_cannot_be_checked_is_refused() -> None:
-    with pytest.raises(ValueError, match="inferlite"):
-        check_model("inferlite")
-    with pytest.raises(ValueError, match="heads"):
-        check_model("transformer", heads=3)
-    with pytest.raises(ValueError, match="nothing"):
-        check_kind("nothing")
-
-
 @pytest.mark.parametrize("sublayer", [
     SelfAttention(d_model=32, heads=2, d_head=16, causal=True),
     CrossAttention(d_model=32, heads=2, d_head=16),
@@ -101,11 +81,6 @@ def metric() -> Iterator[Any]:
 
     yield Same
     METRICS._entries.pop("same_lines", None)
-
-
-def test_a_metric_of_a_plugin(metric: Any) -> None:
-    register_metric("same_lines")(metric)
-    check_metric("same_lines")
 
 
 @pytest.mark.parametrize(("change", "said"), [

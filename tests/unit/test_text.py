@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from docnmt.core import preprocess as overlap
 from docnmt.core import read_corpus as text
-from docnmt.core.read_corpus import TextLines, is_blank
-from docnmt.runtime.system import UserError
+from docnmt.core.corpus import SplitFolder, Structure, StructureBuilder, TextArray, renumber, unit_numbers
+from docnmt.core.preprocess import line_hashes, shares_seen
+from docnmt.core.read_corpus import TextLines
+from docnmt.options import read_yaml
+from docnmt.other_tasks.classification import read_labelled
+from docnmt.runtime.system import (
+    Count,
+    OpenObject,
+    UsageError,
+    UserError,
+    file_checksum,
+    printable,
+    read_json,
+    shortened,
+)
 
 
 def read(data: bytes) -> tuple[list[str], TextLines]:
@@ -23,18 +42,6 @@ def test_lines_end_at_newline_only() -> None:
     lines, found = read("a\u2028b\u0085c\x0cd\x1ee\nf\n".encode())
     assert lines == ["a\u2028b\u0085c\x0cd\x1ee", "f"]
     assert found.lines == 2
-
-
-def test_the_last_line_needs_no_newline() -> None:
-    assert read(b"a\nb")[0] == read(b"a\nb\n")[0] == ["a", "b"]
-    assert read(b"a\nb\n\n")[0] == ["a", "b", ""]
-    assert read(b"")[0] == []
-
-
-def test_crlf_is_taken_off_and_counted() -> None:
-    lines, found = read(b"a\r\nb\nc\r\n")
-    assert lines == ["a", "b", "c"]
-    assert found.crlf == 2
 
 
 def test_a_byte_order_mark_is_taken_off_the_beginning_only() -> None:
@@ -64,17 +71,6 @@ def test_unclean_bytes_are_refused_with_their_place(data: bytes, where: str, wha
     assert what in str(error.value)
 
 
-def test_places_are_right_beyond_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "BLOCK", 7)
-    with pytest.raises(UserError, match=r"corpus\.en:5"):
-        read(b"abc\ndefg\nhijklmnopqrs\n\nx\xff\n")
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nothing\.en"):
-        list(TextLines(tmp_path / "nothing.en"))
-
-
 @settings(max_examples=50)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"))), st.integers(1, 9))
 def test_any_lines_come_back_whatever_the_block_size(expected: list[str], block: int) -> None:
@@ -89,7 +85,250 @@ def test_any_lines_come_back_whatever_the_block_size(expected: list[str], block:
     assert (found.bytes, found.lines) == (len(data), len(expected))
 
 
-def test_blank_lines() -> None:
-    assert all(map(is_blank, ["", " ", "\t ", "\u00a0", "\u2028"]))
-    assert not is_blank(" a ")
-    assert not is_blank("\u200b")  # a zero-width space is no white space
+# Structure above the sentence: labels to indices, documents from empty lines.
+
+
+def test_structure_of_documents() -> None:
+    builder = StructureBuilder()
+    assert builder.build().levels.shape == (0, 0)
+    for before, labels in ((1, [("7",), ("8",)]), (3, [("7",)])):
+        builder.before += before
+        builder.add(unit_numbers(labels))
+    builder.forget_levels(2)
+    builder.before += 2
+    structure = builder.build()
+    assert structure.document_offsets.tolist() == [0, 2, 3]
+    assert structure.blank_lines.tolist() == [1, 3, 2]
+    assert structure.levels.tolist() == [[0], [1], [-1]]
+    assert builder.build(known=False).levels.shape == (3, 0)
+
+
+def build(documents: list[list[tuple[int, int]]]) -> Structure:
+    builder = StructureBuilder()
+    for document in documents:
+        builder.add(unit_numbers([tuple(map(str, labels)) for labels in document]))
+    return builder.build()
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=8), min_size=1))
+def test_renumbering_is_the_builder_over_again(documents: list[list[tuple[int, int]]]) -> None:
+    structure = build(documents)
+    assert renumber(structure.levels, structure.document_offsets).tolist() == structure.levels.tolist()
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=2, max_size=8), min_size=1), st.data()
+)
+def test_renumbering_a_selection_is_reading_the_selection(
+    documents: list[list[tuple[int, int]]], data: st.DataObject
+) -> None:
+    structure = build(documents)
+    indices = structure.levels.tolist()
+    kept = [sorted(data.draw(st.sets(st.integers(0, len(d) - 1), min_size=1))) for d in documents]
+    begins = structure.document_offsets[:-1]
+    rows = [begin + i for begin, chosen in zip(begins, kept, strict=True) for i in chosen]
+    offsets = np.concatenate([[0], np.cumsum([len(chosen) for chosen in kept])])
+    expected = build([[tuple(indices[b + i]) for i in chosen] for b, chosen in zip(begins, kept, strict=True)])
+    assert renumber(structure.levels[rows], offsets).tolist() == expected.levels.tolist()
+
+
+# JSON and YAML that nobody means are refused at once, in a line that names the file.
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[" * 20_000, ""),
+        (BOMB, "'b'"),
+        ("lr: !!python/object:os.system x\n", "could not determine a constructor"),
+        ("lr: {a: 1}\n", "'lr'"),
+        ("? [a, b]\n: 1\n", ""),
+        ("lr: \x00\n", "options.yaml: "),
+        ("lr: 1\n--- \nlr: 2\n", "expected a single document"),
+    ],
+)
+def test_yaml_of_something_else(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_yaml(file)
+    assert f"--config {file}" in str(caught.value)
+    assert complaint in str(caught.value)
+    assert len(str(caught.value)) < 1000
+    assert "\n" not in str(caught.value)
+
+
+class Entry(OpenObject):
+    count: Count
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "Expecting property name"),
+        ("[" * 100_000, "maximum recursion depth"),
+        ("9" * 10_000, "Exceeds the limit"),
+        ('"\\ud800"', "ud800"),
+        ('{"count": -1}', "'$.count'"),
+        ('{"count": 1e999}', "'$.count'"),
+        ('{"count": true}', "'$.count'"),
+        ("{}", "'count'"),
+        ("[]", "'object'"),
+    ],
+)
+def test_hostile_json(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_json(file, Entry, "make it again")
+    assert str(caught.value).startswith(f"{file}: ")
+    assert complaint in str(caught.value)
+
+
+def test_what_steers_a_terminal_is_spelt() -> None:
+    assert printable("a\x1b[2Jb\rc\x9bd\te\nü‮") == "a\\x1b[2Jb\\rc\\x9bd\te\nü\\u202e"
+    assert len(shortened("x" * 10**6)) < 5000
+
+
+# Tables of labelled texts: three formats, one content; every fault named with its file and line.
+
+
+ROWS = [("1", 'He said "no, thanks"'), ("sport", "a\ttab and Ünïcode \u2028 inside"), ("0", "")]
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_bytes(content.encode())
+    return path
+
+
+def test_formats_agree(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path / "a.tsv", "".join(f"{label}\t{text}\n" for label, text in ROWS)),
+        write(tmp_path / "b.tsv", "label\ttext\r\n" + "".join(f"{label}\t{text}\r\n" for label, text in ROWS)),
+        write(tmp_path / "c.jsonl", "".join(json.dumps({"id": 7, "label": a, "text": b}) + "\n" for a, b in ROWS)),
+    ]
+    for name, header in (("d.csv", ["text", "more", "label"]), ("e.csv", None)):
+        with (tmp_path / name).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            if header:
+                writer.writerow(header)
+            writer.writerows([text, "x", label] if header else [label, text] for label, text in ROWS)
+        files.append(tmp_path / name)
+    for path in files:
+        table = read_labelled(path)
+        assert list(zip(table.labels, table.texts, strict=True)) == ROWS, path.name
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "1\tx\nno tab\n", r"a\.tsv:2"),
+        ("a.tsv", "\tx\n", r"a\.tsv:1"),
+        ("a.tsv", "label\ttext\n", r"a\.tsv"),
+        ("a.tsv", "1\tx\0y\n", r"a\.tsv:1"),
+        ("a.jsonl", '{"label": 1, "text": "x"}\n{"label": 1,\n', r"a\.jsonl:2"),
+        ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1.*'label'"),
+        ("a.jsonl", '{"label": 1, "text": "x\\ud800"}\n', r"a\.jsonl:1"),
+        ("a.tsv", "label\tbody\n1\tx\n", r"a\.tsv:1"),
+        ("a.csv", "label,text\n1,x\n2\n", r"a\.csv:3"),
+        ("a.csv", '1,"never closed\n', r"a\.csv:1"),
+    ],
+)
+def test_faults_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_labelled(write(tmp_path / name, content))
+
+
+@pytest.mark.parametrize(
+    ("name", "row"), [("a.tsv", "1\tx\n"), ("a.csv", "1,x\n"), ("a.jsonl", '{"label": 1, "text": "x"}\n')]
+)
+@pytest.mark.parametrize("content", ["{0}\n", "{0}\r\n\n", "\n{0}{0}\n", "{0}\n{0}"], ids=repr)
+def test_empty_lines_are_no_rows(tmp_path: Path, name: str, row: str, content: str) -> None:
+    table = read_labelled(write(tmp_path / name, content.format(row)))
+    assert table.texts == ["x"] * content.count("{0}")
+    lines = (tmp_path / name).read_text().splitlines()
+    assert table.places == [f"{tmp_path / name}:{number}" for number, line in enumerate(lines, 1) if line]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(suffix=".csv", content=b"a,b")
+@given(suffix=st.sampled_from([".tsv", ".csv", ".jsonl"]), content=st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused_in_one_line(tmp_path: Path, suffix: str, content: bytes) -> None:
+    path = tmp_path / f"fuzz{suffix}"
+    path.write_bytes(content)
+    try:
+        rows = len(read_labelled(path).texts)
+    except UserError as error:
+        rows = str(error).count(str(path))
+    assert rows > 0
+
+
+# Passes over arrays on disk in blocks give what one pass over arrays in memory gives, and hold little.
+
+
+def test_rows_are_written_part_by_part(tmp_path: Path) -> None:
+    lines, files = ["one", "", "three words here", "ä", "five"], dict[str, Any]()
+    folder = SplitFolder(tmp_path, "test", files)
+    with folder.writer("en.text", "u1") as writer:
+        writer.append_lines(lines[:2])
+        writer.append_lines(lines[2:])
+    assert list(folder.text("en")) == lines
+    assert all(file_checksum(tmp_path / name) == entry["xxh3"] for name, entry in files.items())
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_overlap_does_not_depend_on_what_is_compared_together(data: st.DataObject) -> None:
+    lines = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40)
+    text, others = TextArray.from_lines(data.draw(lines)), [TextArray.from_lines(data.draw(lines)) for _ in range(2)]
+    cuts = data.draw(st.sets(st.integers(1, len(text))))
+    offsets = np.array(sorted({0, len(text)} | cuts))
+    whole = shares_seen(text, offsets, line_hashes(*others))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overlap, "_TOGETHER", data.draw(st.integers(1, 10)))
+        assert shares_seen(text, offsets, line_hashes(*others)).tolist() == whole.tolist()
+    assert whole.tolist() == [share_of(text[a:b], others) for a, b in pairwise(offsets.tolist())]
+
+
+def share_of(document: list[str], others: list[TextArray]) -> float:
+    """The same of one document, by its definition: all its lines have one byte."""
+    there = [list(other) for other in others]
+    if len(document) == 1:
+        return float(any(document[0] in lines for lines in there))
+    pairs = {pair for lines in there for pair in pairwise(lines)}
+    found = [pair in pairs for pair in pairwise(document)]
+    seen = [before or after for before, after in zip([False, *found], [*found, False], strict=True)]
+    return sum(seen) / len(seen)
+
+
+def shape(written: str) -> list[tuple[int, int]]:
+    """Empty lines before each document, and its sentences."""
+    documents = text.read_text([TextLines(io.BytesIO(written.encode()), name="a")], text.Facts())
+    return [(document.blank, len(document.rows)) for document in documents]
+
+
+def test_several_empty_lines_are_one_break_and_all_are_kept() -> None:
+    assert shape("\na\nb\n\n\n\nc\n\n") == [(1, 2), (3, 1), (1, 0)]
+
+
+def test_marks_become_one_empty_line_between_documents() -> None:
+    assert shape("<d>\n<d>\na\n<d>\n<d>\nb\n") == [(0, 1), (1, 1)]
+
+
+def test_the_last_line_needs_no_newline() -> None:
+    assert read(b"a\nb")[0] == read(b"a\nb\n")[0] == ["a", "b"]
+    assert read(b"a\nb\n\n")[0] == ["a", "b", ""]
+    assert read(b"")[0] == []
+
+
+def test_crlf_is_taken_off_and_counted() -> None:
+    lines, found = read(b"a\r\nb\nc\r\n")
+    assert lines == ["a", "b", "c"]
+    assert found.crlf == 2

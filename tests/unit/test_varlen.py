@@ -11,17 +11,16 @@ import attention_reference as reference
 import pytest
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
-from varlen_emulation import EMULATED, pretend
+from varlen_emulation import EMULATED
 
 from docnmt.functional import build_tree
 from docnmt.functional import dispatch as varlen_plan
 from docnmt.functional import packed as varlen
 from docnmt.functional.conditional import select
 from docnmt.functional.dispatch import suits_varlen, varlen_attention
-from docnmt.functional.packed import Sequences, packed_attention, takes_varlen, varlen_packed_attention
+from docnmt.functional.packed import Sequences, packed_attention, varlen_packed_attention
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.layout import DocumentLayout, Spans
+from docnmt.layout import DocumentLayout
 
 Attend = Callable[[Queries, Keys, Selection], Tensor]
 #: Empty sentences and documents, a document of one sentence, more sentences than are kept.
@@ -79,12 +78,6 @@ def test_every_form_of_selection_has_these_gradients(policy: SelectionPolicy, tr
     same_as_the_equation(policy, LAYOUT, LAYOUT, tree=tree)
 
 
-def test_a_sentence_kept_alone_leaves_its_relevance_without_gradient() -> None:
-    _, *_, of_sentence_q, of_sentence_k = read(emulated, SelectionPolicy(1), LAYOUT, LAYOUT, tree=False)
-    assert not of_sentence_q.any()
-    assert not of_sentence_k.any()
-
-
 def test_with_nothing_to_read_the_output_and_all_gradients_are_zero() -> None:
     empty = DocumentLayout.from_lengths([[0, 0], [0]])
     something = DocumentLayout.from_lengths([[2, 1], [0], [3]])
@@ -117,52 +110,6 @@ def test_heads_are_divided_where_a_call_takes_fewer_sequences(monkeypatch: pytes
     reference.assert_same(parts, whole)
 
 
-def test_what_flash_attention_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(varlen, "_has_flash", lambda device: True)
-    half = torch.bfloat16
-
-    def taken(
-        width: int = 64, values: int = 64, dtype: torch.dtype = half, device: str = "cuda", rows: int = 3
-    ) -> bool:
-        with FakeTensorMode():
-            q, k = (torch.empty(n, 2, width, dtype=dtype, device=device) for n in (3, rows))
-            return takes_varlen(q, k, torch.empty(rows, 2, values, dtype=dtype, device=device))
-
-    assert taken()
-    assert taken(dtype=torch.float16)
-    assert not taken(device="cpu")
-    assert not taken(dtype=torch.float32)
-    assert not taken(width=64, values=32)
-    assert not taken(width=20, values=20)
-    assert not taken(width=264, values=264)
-    assert not taken(rows=0)
-
-
-@pytest.fixture
-def on_a_card(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What has been computed in a card's way."""
-    return pretend(monkeypatch)
-
-
-def test_sentences_take_this_way_where_the_calls_mean_the_same(on_a_card: list[str]) -> None:
-    random = torch.Generator().manual_seed(1)
-    q, k, v = (torch.randn(LAYOUT.num_tokens, 2, 8, generator=random).bfloat16() for _ in range(3))
-    spans, same = LAYOUT.sentences, Spans(LAYOUT.sentence_offsets)
-    scores = torch.zeros(2, 3).bfloat16()
-    for pair, options, taken in (
-        ((spans, spans), {}, True),
-        ((spans, spans), {"causal": True}, True),
-        ((spans, same), {}, True),
-        ((spans, same), {"causal": True}, False),  # the library counts from the last key
-        ((spans, spans), {"distance_scores": scores}, False),
-    ):
-        on_a_card.clear()
-        found = packed_attention(q, k, v, *pair, **options)
-        assert (on_a_card == ["packed"]) == taken
-        exact = packed_attention(q.float(), k.float(), v.float(), *pair, **options)
-        torch.testing.assert_close(found.float(), exact, rtol=0.02, atol=0.02)
-
-
 @pytest.mark.parametrize("causal", [False, True])
 def test_sentences_by_the_two_calls_give_the_same_and_all_gradients(causal: bool) -> None:
     keys = LAYOUT if causal else OTHER
@@ -179,11 +126,3 @@ def test_sentences_by_the_two_calls_give_the_same_and_all_gradients(causal: bool
     theirs = torch.autograd.grad(expected, (q, k, v), grad)
     ours = torch.autograd.grad(found, (q, k, v), grad)
     reference.assert_same([found, *ours], [expected, *theirs])
-
-
-def test_a_query_whose_sentence_is_empty_reads_nothing() -> None:
-    queries, keys = DocumentLayout.from_lengths([[2, 1]]), DocumentLayout.from_lengths([[0, 3]])
-    q, k = (torch.randn(n, 1, 8, dtype=torch.float64).requires_grad_() for n in (3, 3))
-    out = varlen_packed_attention(q, k, k, queries.sentences, keys.sentences, calls=EMULATED)
-    assert not out[:2].any()
-    assert all(torch.isfinite(x).all() for x in torch.autograd.grad(out.sum(), (q, k)))
