@@ -26,6 +26,7 @@ from torch.distributed.tensor import DTensor
 
 from docnmt.core.training import start as training
 from docnmt.core.training.run import Run
+from docnmt.core.training.trainer import Epoch
 from docnmt.runtime import jobs as ranks
 
 
@@ -51,8 +52,8 @@ def main(jobs: Path, found: Path) -> None:
     digests: list[str] = []
     train_one = training.train
 
-    def _train(run: Run) -> str:
-        reason = train_one(run)
+    def _train(run: Run, epoch: Epoch) -> str:
+        reason = train_one(run, epoch)
         digests.extend(ranks.exchange(digest(run)))
         return reason
 
