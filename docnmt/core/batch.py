@@ -33,7 +33,7 @@ def planned_units(
         units = document_units(offsets)
     else:
         units = window_units(offsets, narrow.written, narrow.earlier, narrow.stride)
-    if plan.whole_documents:
+    if limit is not None and plan.whole_documents:
         units = cut_units(units, sentence_costs(corpus), limit)
     return units if narrow.around is None else context_units(units, narrow.around)
 

@@ -232,7 +232,11 @@ class TextArray(Sequence[str]):
     def _lines(self, first: int, last: int) -> list[str]:
         offsets = np.asarray(self.offsets[first : last + 1])
         data = self.data[offsets[0] : offsets[-1]].tobytes()
-        return [data[a:b].decode() for a, b in itertools.pairwise((offsets - offsets[0]).tolist())]
+        cuts = (offsets - offsets[0]).tolist()
+        try:
+            return [data[a:b].decode() for a, b in itertools.pairwise(cuts)]
+        except UnicodeDecodeError as error:
+            raise UserError(f"raw text of a data folder is damaged near line {first + 1}; preprocess again") from error
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
@@ -380,7 +384,11 @@ def stored_array(
         raise UserError(f"{folder / META}: says nothing of {name}.bin; {_AGAIN}")
     if entry["length"] == 0:
         return np.zeros(0, dtype=entry["dtype"])
-    return np.asarray(np.memmap(folder / f"{name}.bin", dtype=entry["dtype"], mode=mode, shape=(entry["length"],)))
+    path = folder / f"{name}.bin"
+    try:
+        return np.asarray(np.memmap(path, dtype=entry["dtype"], mode=mode, shape=(entry["length"],)))
+    except (OSError, ValueError) as error:  # with --skip-checksums nothing has looked at the file before
+        raise UserError(f"{path}: cannot be mapped into memory: {error}; {_AGAIN}") from error
 
 
 def reference_names(target_lang: str, count: int) -> list[str]:

@@ -37,7 +37,7 @@ from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.progress import Progress
-from docnmt.runtime.system import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError, read_limited
 
 if TYPE_CHECKING:
     from docnmt.core.models.encoder_decoder import AnyTranslationModel
@@ -184,7 +184,13 @@ class DocumentTranslation:
         languages = (meta["source_lang"], meta["target_lang"])
         source, target = meta["tokenizers"]["source"], meta["tokenizers"]["target"]  # one file if they are joined
         check_files(data_dir, meta, source, target)
-        tokenizers = {name: Tokenizer.from_bytes((data_dir / name).read_bytes()) for name in {source, target}}
+        tokenizers = {}
+        for name in {source, target}:
+            model = read_limited(data_dir / name)
+            try:
+                tokenizers[name] = Tokenizer.from_bytes(model)
+            except UserError as error:
+                raise UserError(f"{data_dir / name}: {error}; preprocess again") from error
         return cls(
             config,
             languages=languages,
@@ -360,7 +366,8 @@ class DocumentTranslation:
     def _training_units(self, corpus: ParallelCorpus, plan: ReadingPlan) -> Units:
         """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
         these options the architecture's own."""
-        config, offsets, costs = self.config, corpus.document_offsets, sentence_costs(corpus)
+        config, offsets = self.config, corpus.document_offsets
+        costs = None if config.max_doc_tokens is None else sentence_costs(corpus)
         if config.resolutions:
             return resolution_units(offsets, config.resolutions, costs, config.max_doc_tokens)
         if config.unit_sentences is None:

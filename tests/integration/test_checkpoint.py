@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -38,7 +39,7 @@ from docnmt.core.translation_task import DocumentTranslation
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.use import Nli
 from docnmt.runtime import device as runtime
-from docnmt.runtime.system import UserError
+from docnmt.runtime.system import UserError, skipped
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +204,22 @@ def test_a_bit_of_every_file_of_a_data_folder(data: Path, tmp_path: Path) -> Non
     flip(data / "train.en.text.bin", 13)
     with pytest.raises(UserError, match=r"train\.en\.text\.bin"):
         open_all(data)
+    with skipped():
+        open_all(data)
+
+
+def test_a_file_that_is_cut_off_is_named_without_checksums(data: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(data, tmp_path / "data"))
+    for file in sorted(data.iterdir()):
+        content = file.read_bytes()
+        file.write_bytes(content[: len(content) // 2])
+        with skipped(), pytest.raises(UserError, match=re.escape(file.name)):
+            open_all(data)
+        file.write_bytes(content)
+    text = data / "train.en.text.bin"
+    text.write_bytes(b"\xff" * text.stat().st_size)
+    with skipped(), pytest.raises(UserError, match="line 1"):
+        ParallelCorpus.open(data, "train").source_text[0]
 
 
 def test_many_bits_of_a_checkpoint(checkpoint: Path) -> None:
