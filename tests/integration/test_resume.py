@@ -6,6 +6,7 @@ Further kinds of runs beside what they change: `test_finetune`, `test_one_sided`
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -171,7 +172,7 @@ def test_training_under_random_signals(tmp_path: Path, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_preprocessing_under_random_kills(tmp_path: Path, seed: int) -> None:
-    """The folder is at every moment the old one or the new one, or the next run puts it back."""
+    """The folder is at every moment the old or the new one, or the next run puts it back; only temporary files stay."""
     draw = random.Random(seed)
     text = ParallelText(tmp_path)
     assert text.preprocess("--vocab-size", "60") == 0
@@ -190,4 +191,5 @@ def test_preprocessing_under_random_kills(tmp_path: Path, seed: int) -> None:
         for file in (tmp_path / "good").glob("*.bin"):
             assert (text.data / file.name).read_bytes() == file.read_bytes()
     assert subprocess.run(words, capture_output=True, check=False).returncode == 0
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    hidden = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert all(re.fullmatch(rf"\.{text.data.name}\.docnmt-\w+\.tmp", name) for name in hidden), hidden
