@@ -114,9 +114,10 @@ class Row(NamedTuple):
 
     def after(self, token: int, log_prob: float, total: float) -> Row:
         length = self.length + 1
-        sentence, begin = (self.sentence + 1, length) if token == BRK else (self.sentence, self.begin)
         progress = None if self.progress is None else self.progress.after(token)
-        return Row(total, self, token, log_prob, length, sentence, begin, progress)
+        if token == BRK:
+            return Row(total, self, token, log_prob, length, self.sentence + 1, length, progress)
+        return Row(total, self, token, log_prob, length, self.sentence, self.begin, progress)
 
     def written(self, begin: int = 0) -> tuple[list[int], list[float]]:
         """The tokens and their log-probabilities, from that at length `begin` on."""
@@ -259,7 +260,8 @@ class Generator(ABC):
         for row in rows:
             slot, sentence, written = self._sentence(row)
             end, other_end = (EOS, BRK) if sentence == len(slot.limits) - 1 else (BRK, EOS)
-            given, begin = slot.given.get(sentence), slot.begin(sentence)
+            given = slot.given.get(sentence)
+            begin = slot.begin(sentence) if slot.prefixes or slot.tag >= 0 else ()
             if given is not None:  # the next given token is certain
                 certain.append(row * size + given[min(written, len(given) - 1)])
             elif written + 1 >= slot.limits[sentence]:  # there is room for its end only, whose probability stays
@@ -270,9 +272,10 @@ class Generator(ABC):
                 refused.append(row * size + other_end)
                 if written < self.config.min_len:
                     refused.append(row * size + end)
-                joining = slot.prefixes[sentence].joining if sentence in slot.prefixes else None
-                if written == len(begin) and joining is not None:
-                    log_probs[row].index_fill_(0, joining, -torch.inf)
+                if sentence in slot.prefixes and written == len(begin):
+                    joining = slot.prefixes[sentence].joining
+                    if joining is not None:
+                        log_probs[row].index_fill_(0, joining, -torch.inf)
         scores = log_probs.view(-1)
         refused_at, ends_at, certain_at = map(self._there, (refused, ends, certain))
         scores.index_fill_(0, refused_at, -torch.inf)
