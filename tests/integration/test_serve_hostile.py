@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import small_system
-import uvicorn
 from served import Served, serve
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-from uvicorn.server import ServerState
 
 from docnmt.apps.serve import run as run_service
 from docnmt.apps.serve.file_processes import Failed, FileProcesses, FileRequest, FileSource, FileTask, Unread, Written
 from docnmt.cli.serve import main as serve_command
-
-Content = bytes
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +60,12 @@ class Upper:
         return [[(0, 0)] for _ in pairs]
 
 
-def task(content: Content, kind: str = "txt") -> FileTask:
-    return FileTask(FileSource(content, kind, f"a.{kind}"), ("en", "de"), "rules", 1000, 10_000, True)
-
-
-def translate(files: FileProcesses, content: Content, kind: str = "txt", seconds: float = 60) -> Written | Failed | str:
-    request = FileRequest(None, time.monotonic() + seconds)
+def translate(
+    files: FileProcesses, content: bytes, kind: str = "txt", model: Upper | None = None
+) -> Written | Failed | str:
+    task = FileTask(FileSource(content, kind, f"a.{kind}"), ("en", "de"), "rules", 1000, 10_000, True)
     try:
-        return files.translate(task(content, kind), request, Upper(), lambda texts: None)
+        return files.translate(task, FileRequest(None, time.monotonic() + 60), model or Upper(), lambda texts: None)
     except Unread as unread:
         return unread.how
 
@@ -87,15 +77,11 @@ def files(faulty: Path) -> Iterator[FileProcesses]:
     found.close()
 
 
-needs_site = pytest.mark.skipif(not hasattr(sys, "orig_argv"), reason="how a process was started is not known")
-
-
-@needs_site
 @pytest.mark.parametrize(
     ("content", "how"),
     [(b"FREEZE", "slow"), (b"CRASH", "died"), (b"SWELL", "(--file-memory)"), (b"\xff\xfe", "UTF-16")],
 )
-def test_a_fault_costs_the_document_that_has_it(files: FileProcesses, content: Content, how: str) -> None:
+def test_a_fault_costs_the_document_that_has_it(files: FileProcesses, content: bytes, how: str) -> None:
     good = Written(b"THE DOG. A CAT.\n", [])
     assert translate(files, b"The dog. A cat.\n") == good
     bad = translate(files, content)
@@ -115,19 +101,10 @@ def test_documents_take_turns_in_one_process_and_are_the_same() -> None:
             barrier.wait(30)  # all have been read
             yield from super().__call__(sentences)
 
-    found: dict[int, Written | Failed] = {}
-
-    def work(number: int) -> None:
-        request = FileRequest(None, time.monotonic() + 60)
-        found[number] = files.translate(task(texts[number], "md"), request, Waiting(), lambda texts: None)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda text: translate(files, text, "md", Waiting()), texts))
     files.close()
-    assert [found[number] for number in range(3)] == alone
+    assert together == alone
 
 
 def children(service: Served) -> list[int]:
@@ -150,39 +127,31 @@ def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-
-
-@needs_site
-@needs_proc
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left_though_a_document_is_read(
     faulty: Path, checkpoint: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     """Health is answered beside; the signal is obeyed."""
-    words = ["--path", str(checkpoint), "--grace", "1", "--file-timeout", "20"]
+    words = ["--path", str(checkpoint), "--grace", "1", "--file-timeout", "8"]
     with serve(tmp_path / "log", *words, path=faulty) as service:
-        answers: list[int | None] = []
 
-        def post() -> None:
+        def post() -> int | None:
             with service.client() as client:
                 try:
-                    answers.append(client.post("/translate/file?name=a.txt", content=b"FREEZE").status_code)
+                    return client.post("/translate/file?name=a.txt", content=b"FREEZE").status_code
                 except httpx.TransportError:
-                    answers.append(None)
+                    return None
 
         until(lambda: bool(children(service)))
-        asking = threading.Thread(target=post)
-        asking.start()
-        with service.client() as client:
+        with ThreadPoolExecutor(1) as pool, service.client() as client:
+            coming = pool.submit(post)
             until(lambda: "docnmt_requests_active 1.0" in client.get("/metrics").text)
             assert client.get("/health").status_code == 200
             ok = client.post("/translate/file?name=a.txt", content=b"A dog.\n")  # in another process
             assert ok.status_code == 200, ok.text
-        started = children(service)
-        assert service.stop(number) == (143 if number == signal.SIGTERM else -9)
-        asking.join()
-        assert answers == [503 if number == signal.SIGTERM else None]
+            started = children(service)
+            assert service.stop(number) == (143 if number == signal.SIGTERM else -9)
+            assert coming.result() == (503 if number == signal.SIGTERM else None)
         until(lambda: not any(Path(f"/proc/{child}").exists() for child in started), 60)
 
 
@@ -203,15 +172,21 @@ def service(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         assert "Traceback" not in log.read_text()
 
 
+def connected(service: Served) -> socket.socket:
+    host, _, port = service.address.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def answered(connection: socket.socket) -> bytes:
+    """All that comes until the service closes the connection."""
+    return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
 def raw(service: Served, content: bytes) -> bytes:
     """The answer to these bytes."""
-    host, _, port = service.address.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with connected(service) as connection:
         connection.sendall(content)
-        answer = b""
-        while part := connection.recv(1 << 16):
-            answer += part
-    return answer
+        return answered(connection)
 
 
 @pytest.mark.parametrize(
@@ -235,38 +210,30 @@ def test_what_is_no_request_is_refused_as_all_else_is(service: Served, content: 
     assert json.loads(body)["error"]["status"] == 400
 
 
-def test_only_a_proxy_that_is_named_says_where_a_request_comes_from(service: Served, checkpoint: Path) -> None:
+def test_a_proxy_that_is_named_says_where_a_request_comes_from(service: Served) -> None:
+    """And no other: `test_serve`."""
     form = {"files": {"file": ("a.txt", b"a dog.\n")}, "data": {"source": "en", "target": "de"}}
-    forwarded = {"x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.9"}
-    with service.client(headers=forwarded) as client:
+    with service.client(headers={"x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.9"}) as client:
         assert client.post("/translate_file", **form).json()["translatedFileUrl"].startswith("https://")
-    log = service.log.with_name("other")
-    with serve(log, "--path", str(checkpoint)) as other, other.client(headers=forwarded) as client:
-        assert client.post("/translate_file", **form).json()["translatedFileUrl"].startswith("http://")
 
 
 def test_a_client_has_a_share_and_others_have_theirs(service: Served) -> None:
     """Slow bodies: two of eight places are a client's share."""
-    host, _, port = service.address.removeprefix("http://").partition(":")
     head = (
         b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n"
-        b"X-Forwarded-For: %s\r\n\r\n{"
+        b"X-Forwarded-For: 198.51.100.7\r\n\r\n{"
     )
-    slow = [socket.create_connection((host, int(port)), timeout=30) for _ in range(2)]
-    try:
-        for each in slow:
-            each.sendall(head % b"198.51.100.7")
-        with service.client() as client:
-            until(lambda: "docnmt_requests_active 2.0" in client.get("/metrics").text)
-            body = {"json": {"text": "a dog."}}
-            headers = {"x-forwarded-for": "198.51.100.7"}
-            theirs = client.post("/translate", headers=headers, **body)
-            assert (theirs.status_code, theirs.json()["error"]["code"]) == (429, "queue_full")
-            assert int(theirs.headers["retry-after"]) > 0
-            assert client.post("/translate", headers={"x-forwarded-for": "198.51.100.8"}, **body).status_code == 200
-    finally:
-        for each in slow:
-            each.close()
+    with connected(service) as one, connected(service) as other, service.client() as client:
+        for slow in (one, other):
+            slow.sendall(head)
+        until(lambda: "docnmt_requests_active 2.0" in client.get("/metrics").text)
+        theirs, another = (
+            client.post("/translate", headers={"x-forwarded-for": f"198.51.100.{n}"}, json={"text": "a dog."})
+            for n in (7, 8)
+        )
+    assert (theirs.status_code, theirs.json()["error"]["code"]) == (429, "queue_full")
+    assert int(theirs.headers["retry-after"]) > 0
+    assert another.status_code == 200
 
 
 def refused_head(length: int, *more: bytes) -> bytes:
@@ -281,11 +248,7 @@ def test_a_refused_request_with_a_large_body_gets_its_answer(service: Served) ->
 
 
 def test_a_refused_request_without_end_is_cut_off(service: Served) -> None:
-    host, _, port = service.address.removeprefix("http://").partition(":")
-    with (
-        socket.create_connection((host, int(port)), timeout=60) as slow,
-        socket.create_connection((host, int(port)), timeout=60) as fast,
-    ):
+    with connected(service) as slow, connected(service) as fast:
         slow.sendall(refused_head(1_000) + b"{")
         fast.sendall(refused_head(10**12))
 
@@ -295,66 +258,7 @@ def test_a_refused_request_without_end_is_cut_off(service: Served) -> None:
 
         with pytest.raises(OSError, match=r"reset|Broken"):
             flood()
-        answer = b""
-        while part := slow.recv(1 << 16):
-            answer += part
-        assert answer.startswith(b"HTTP/1.1 403 ")
-
-
-# Connections of the service whose clients read slowly, or not at all.
-
-
-LARGE = b"x" * 16_000_000  # more than the system keeps for a connection
-Client = Callable[[socket.socket], Awaitable[None]]
-
-
-async def large(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that answers with `LARGE`."""
-    await Response(LARGE)(scope, receive, send)
-
-
-def serve_of_serve(client: Client) -> tuple[int, list[dict[str, Any]]]:
-    """Serve `large` to a client; the number of requests and connections that are left, and errors of the event loop."""
-    wrong: list[dict[str, Any]] = []
-    state = ServerState()
-
-    async def run() -> int:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: wrong.append(context))
-        config = uvicorn.Config(large, http=run_service._Protocol, ws="none", lifespan="off", log_config=None)
-        config.load()
-        server = await loop.create_server(
-            lambda: run_service._Protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
-        )
-        with socket.socket() as connection:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-            connection.setblocking(False)
-            await loop.sock_connect(connection, server.sockets[0].getsockname())
-            await client(connection)
-            left = len(state.tasks) + len(state.connections)
-        server.close()
-        return left
-
-    return asyncio.run(run()), wrong
-
-
-async def ask(connection: socket.socket, more: str = "") -> None:
-    request = f"GET / HTTP/1.1\r\nHost: localhost\r\n{more}\r\n"
-    await asyncio.get_running_loop().sock_sendall(connection, request.encode())
-
-
-def test_an_answer_that_was_read_late_ends_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_service, "IDLE", 0.5)
-
-    async def client(connection: socket.socket) -> None:
-        await ask(connection, "Connection: close\r\n")
-        size = 0
-        while part := await asyncio.get_running_loop().sock_recv(connection, 1 << 20):
-            size += len(part)
-        assert size > len(LARGE)
-        await asyncio.sleep(1)
-
-    assert serve_of_serve(client) == (0, [])
+        assert answered(slow).startswith(b"HTTP/1.1 403 ")
 
 
 def test_a_log_that_nobody_reads_stops_nothing_and_says_what_is_missing() -> None:

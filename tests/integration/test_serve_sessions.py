@@ -39,7 +39,7 @@ def client() -> Iterator[Any]:
     found.service.worker.stop()
 
 
-@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES, ids=[arch for arch, _ in ARCHITECTURES])
+@pytest.mark.parametrize(("arch", "options"), [ARCHITECTURES[n] for n in (0, 1, 3, 5)])
 def test_what_is_confirmed_is_read_before_and_after(arch: str, options: dict[str, Any]) -> None:
     used = models(arch, **options)
 
