@@ -18,7 +18,17 @@ import small_system
 from served import Served, serve
 
 from docnmt.apps.serve import run as run_service
-from docnmt.apps.serve.file_processes import Failed, FileProcesses, FileRequest, FileSource, FileTask, Unread, Written
+from docnmt.apps.serve.file_processes import (
+    Answer,
+    Failed,
+    FileProcesses,
+    FileRequest,
+    FileSource,
+    FileTask,
+    Question,
+    Unread,
+    Written,
+)
 from docnmt.cli.serve import main as serve_command
 
 
@@ -50,22 +60,19 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "faults"
 
 
-class Upper:
-    """A model that writes capitals."""
-
-    def __call__(self, sentences):  # type: ignore[no-untyped-def]
-        yield from (sentence.text.upper() for sentence in sentences if sentence.given is None)
-
-    def align(self, pairs):  # type: ignore[no-untyped-def]
-        return [[(0, 0)] for _ in pairs]
-
-
 def translate(
-    files: FileProcesses, content: bytes, kind: str = "txt", model: Upper | None = None
+    files: FileProcesses, content: bytes, kind: str = "txt", asked: Callable[[], object] = str
 ) -> Written | Failed | str:
+    """Translate by a model that writes capitals; `asked` is called before it answers for the first time."""
     task = FileTask(FileSource(content, kind, f"a.{kind}"), ("en", "de"), "rules", 1000, 10_000, True)
+    request, answers = FileRequest(None, time.monotonic() + 60), list[Answer]()
     try:
-        return files.translate(task, FileRequest(None, time.monotonic() + 60), model or Upper(), lambda texts: None)
+        while isinstance(reply := files.ask(task, answers, request), Question):
+            if not answers:
+                asked()
+            texts = [sentence.text.upper() for sentence in reply.sentences if sentence.given is None]
+            answers.append(Answer(texts=texts, spans=[[(0, 0)] for _ in reply.pairs]))
+        return reply
     except Unread as unread:
         return unread.how
 
@@ -96,13 +103,8 @@ def test_documents_take_turns_in_one_process_and_are_the_same() -> None:
     alone = [translate(files, text, "md") for text in texts]
     assert all(isinstance(each, Written) for each in alone)
 
-    class Waiting(Upper):
-        def __call__(self, sentences):  # type: ignore[no-untyped-def]
-            barrier.wait(30)  # all have been read
-            yield from super().__call__(sentences)
-
-    with ThreadPoolExecutor(3) as pool:
-        together = list(pool.map(lambda text: translate(files, text, "md", Waiting()), texts))
+    with ThreadPoolExecutor(3) as pool:  # none is answered until all have been read
+        together = list(pool.map(lambda text: translate(files, text, "md", lambda: barrier.wait(30)), texts))
     files.close()
     assert together == alone
 

@@ -244,7 +244,7 @@ def test_texts_are_counted_before_anything_is_made_of_them(
 ) -> None:
     """4 M newlines took 31 s and 1 GB; 2 M texts were converted in the event loop."""
     monkeypatch.setattr("docnmt.apps.serve.ask.Sentences.of", None)  # which would make something of them
-    monkeypatch.setattr(FileProcesses, "translate", None)
+    monkeypatch.setattr(FileProcesses, "ask", None)
     answer = start(max_request_tokens=100).post(path, json=body)
     assert answer.status_code in (400, 413)
     assert what in answer.text

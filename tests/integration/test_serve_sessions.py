@@ -17,8 +17,7 @@ from served import ARCHITECTURES, started
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
 from docnmt.apps.serve.ask import Sentences
-from docnmt.apps.serve.search import Order, Worker
-from docnmt.apps.serve.service import Call
+from docnmt.apps.serve.service import Call, Order, Worker
 from docnmt.apps.serve.sessions import Sessions, SessionSegment
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus

@@ -9,13 +9,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast, get_args
 
+import numpy as np
+
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translate import read_document
+from docnmt.apps.serve.file_processes import Tags
 from docnmt.apps.serve.http import Refused, too_many
-from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Form, Formality
+from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.read_corpus import TextLines, half_character, is_blank
+from docnmt.core.search.glossary import TermFinder
+from docnmt.core.search.scheduler import Encoding
 from docnmt.core.search.translate import Translation
 from docnmt.runtime.languages import base, joined, one_line, same_language
 from docnmt.runtime.system import UserError
@@ -112,12 +117,17 @@ class Passage(NamedTuple):
     wanted: bool = False
 
 
-class Tags(NamedTuple):
-    """How tags in texts are read: the markup language, elements that stay, and (XML) those that end a sentence."""
+@dataclass(frozen=True, eq=False)
+class Wishes:
+    """The options of a request; None means the service's default: its languages, terms of its glossary, its form."""
 
-    kind: Literal["xml", "html"]
-    kept: tuple[str, ...] = ()
-    parting: tuple[str, ...] = ()
+    task: TranslationTask | None = None
+    terms: TermFinder | None = None
+    formality: Formality | None = None
+
+
+#: No options: the service's defaults.
+NO_WISHES = Wishes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +173,25 @@ def check_text(text: str, name: str) -> None:
 
 
 # Its sentences.
+
+
+class KeptEncoding:
+    """The encodings of a document that stays open, of its source as it is and as it was before.
+
+    A segment that is confirmed by one sentence is one sentence, and may be several when this is taken back.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[bytes, ...], dict[tuple[int, int], Encoding]] = {}
+
+    def of(self, corpus: ParallelCorpus) -> dict[tuple[int, int], Encoding]:
+        """Return the kept encodings of this source, by ranges of sentences; none if it is new."""
+        source = corpus.source
+        key = tuple(np.asarray(part).tobytes() for part in (source.tokens, source.offsets, corpus.document_offsets))
+        encodings = self._states[key] = self._states.pop(key, {})
+        if len(self._states) > 2:
+            del self._states[next(iter(self._states))]
+        return encodings
 
 
 @dataclass(eq=False)

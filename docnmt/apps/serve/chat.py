@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from docnmt.apps.serve.ask import Ask, Passage, Sentences, code_of, same
-from docnmt.apps.serve.http import JSON, Endpoint, EventStream, JsonResponse, Refused, decoded
+from docnmt.apps.serve.http import JSON, Endpoint, Refused, decoded, json_response
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
 from docnmt.runtime.languages import seam
 
@@ -185,9 +185,9 @@ async def _chat(call: Call, request: Request) -> Response | Streamed:
     answer = _Answer(_model(call.service), sentences)
     if payload.stream:
         usage = payload.stream_options is not None and bool(payload.stream_options.include_usage)
-        return Streamed(_chunks(call, answer, sentences, usage=usage), kind=EventStream)
+        return Streamed(_chunks(call, answer, sentences, usage=usage), as_events=True)
     await call.ready(sentences)
-    return JsonResponse(answer.whole(sentences.text(0)))
+    return json_response(answer.whole(sentences.text(0)))
 
 
 async def _chunks(call: Call, answer: _Answer, sentences: Sentences, *, usage: bool) -> Events:
@@ -266,13 +266,13 @@ def openai_endpoints(service: Service) -> list[Endpoint]:
     model = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "docnmt"}
 
     async def models(request: Request) -> Response:
-        return JsonResponse({"object": "list", "data": [model]})
+        return json_response({"object": "list", "data": [model]})
 
     async def one(request: Request) -> Response:
         if (said := request.path_params["model"]) != name:
             message = f"the model '{said[:60]}' does not exist; this service has '{name}'"
             raise Refused(404, "model_not_found", message)
-        return JsonResponse(model)
+        return json_response(model)
 
     placed, summary = Placed(service, _chat), "the last message, translated"
     return [

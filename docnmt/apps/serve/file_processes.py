@@ -17,10 +17,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -33,9 +33,6 @@ from docnmt.apps.documents.text import PlainText
 from docnmt.core.split_sentences import splitter, whole_lines
 from docnmt.runtime.progress import lasting
 from docnmt.runtime.system import UserError
-
-if TYPE_CHECKING:
-    from docnmt.apps.serve.service import SharedModel
 
 #: A process that has so many bytes in memory ends after its document, so that idle ones stay small.
 LARGE = 400_000_000
@@ -52,21 +49,21 @@ class FileSource(msgspec.Struct, tag=True):
     plugin: str = ""
 
 
-class Fragment(msgspec.Struct):
-    """A text with tags; one without a `kind` is only context."""
+class Tags(NamedTuple):
+    """How tags in texts are read: the markup language, elements that stay, and (XML) those that end a sentence."""
 
-    text: str
-    name: str
-    kind: str | None = None
-    parting: tuple[str, ...] = ()
+    kind: Literal["xml", "html"]
     kept: tuple[str, ...] = ()
-    lines: bool = True
+    parting: tuple[str, ...] = ()
 
 
 class FragmentsSource(msgspec.Struct, tag=True):
-    """Texts with tags, which are one document."""
+    """Texts with tags, which are one document; those that are not `wanted` are context, and read without tags."""
 
-    parts: list[Fragment]
+    texts: list[str]
+    wanted: list[bool]
+    tags: Tags
+    lines: bool  # whether line breaks end sentences
     name: str
 
 
@@ -206,29 +203,13 @@ class FileProcesses:
                 request.process.child.kill()
             self._changed.notify_all()
 
-    def translate(
-        self, task: FileTask, request: FileRequest, model: SharedModel, opened: Callable[[list[str]], None]
-    ) -> Written | Failed:
-        """Translate a document; `opened` is called once with the text of each segment, before the model is asked."""
-        answers: list[Answer] = []
-        while True:
-            reply = self._ask(task, answers, request)
-            if not isinstance(reply, Question):
-                return reply
-            if not answers:
-                opened(reply.texts)
-            if reply.pairs:
-                answers.append(Answer(spans=model.align(reply.pairs)))
-            else:
-                answers.append(Answer(texts=list(model(reply.sentences))))
-
-    def _ask(self, task: FileTask, answers: list[Answer], request: FileRequest) -> Reply:
+    def ask(self, task: FileTask, answers: Sequence[Answer], request: FileRequest) -> Reply:
         """Send the last answer to the process that keeps the document, or the document and all answers to another."""
         process = self._taken(request)
         begun, well = time.monotonic(), False
         try:
             going_on = process.holds is request
-            message = answers[-1] if going_on else msgspec.structs.replace(task, answers=answers)
+            message = answers[-1] if going_on else msgspec.structs.replace(task, answers=list(answers))
             reply = process.exchange(message, min(begun + self._seconds, request.deadline))
             process.holds = request if isinstance(reply, Question) else None
             well = True
@@ -334,13 +315,15 @@ def _opened(task: FileTask) -> DocumentFile:
             importlib.import_module(file.plugin)
         return read(file.content, file.kind, name=file.name, source_lang=source, target_lang=target)
     parts: list[DocumentFile] = []
-    for part in task.source.parts:
-        if part.kind is None:
-            parts.append(PlainText(part.text.encode(), name=part.name, languages=("", "")))
-        elif part.kind == "html":
-            parts.append(HtmlFragment(part.text, name=part.name, kept=part.kept))
+    kind, kept, parting = task.source.tags
+    for number, (text, wanted) in enumerate(zip(task.source.texts, task.source.wanted, strict=True), 1):
+        name = f"{task.source.name} {number}"
+        if not wanted:
+            parts.append(PlainText(text.encode(), name=name, languages=("", "")))
+        elif kind == "html":
+            parts.append(HtmlFragment(text, name=name, kept=kept))
         else:
-            parts.append(XmlFragment(part.text, name=part.name, parting=part.parting, kept=part.kept, lines=part.lines))
+            parts.append(XmlFragment(text, name=name, parting=parting, kept=kept, lines=task.source.lines))
     return Fragments(parts or [PlainText(b"", name=task.source.name, languages=("", ""))])
 
 

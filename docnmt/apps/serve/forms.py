@@ -28,6 +28,7 @@ from docnmt.apps.serve.ask import (
     Sentences,
     Splits,
     Tags,
+    Wishes,
     check_sizes,
     event_of,
     form_of,
@@ -41,7 +42,6 @@ from docnmt.apps.serve.http import (
     JSON,
     MULTIPART,
     Endpoint,
-    JsonResponse,
     Refused,
     as_request,
     check_lists,
@@ -49,13 +49,13 @@ from docnmt.apps.serve.http import (
     fields,
     form_fields,
     form_file,
+    json_response,
     kind_of_upload,
     media_type,
     parameters,
     wants_lines,
 )
 from docnmt.apps.serve.kept import FileJob, FileJobs, Glossaries, GlossaryRequest, owner_of
-from docnmt.apps.serve.search import Wishes
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
 from docnmt.core.corpus import UnknownText
 from docnmt.core.formality import Formality
@@ -158,7 +158,7 @@ async def _own_translation(call: Call, request: Request, body: bytes) -> Respons
         shaped = [[explained.get(line[0]) if line else None for line in text] for text in sentences.texts]
     answer |= limited_mark(any(each.limited for each in ready.values()))
     answer |= {"reads": shaped} if payload.explain else {}
-    return JsonResponse(answer, headers=await asyncio.to_thread(headers))
+    return json_response(answer, headers=await asyncio.to_thread(headers))
 
 
 async def _own_events(call: Call, sentences: Sentences, *, is_text: bool) -> Events:
@@ -295,7 +295,7 @@ class DeepL:
             for text, answer in zip(texts, answers, strict=True):
                 answer["billed_characters"] = len(text)
         self._characters += sum(map(len, texts))
-        return JsonResponse({"translations": answers})
+        return json_response({"translations": answers})
 
     def _ask(self, request: Request, body: bytes) -> tuple[TranslateTexts, Ask]:
         payload = decoded(request, body, TranslateTexts, lists=_LISTS, most=self._service.config.max_request_tokens)
@@ -359,7 +359,7 @@ class DeepL:
 
         job = FileJob(id=secrets.token_hex(16), name=name, client=client, source_size=len(content))
         self._jobs.start(job, work)
-        return JsonResponse({"document_id": job.id, "document_key": job.key})
+        return json_response({"document_id": job.id, "document_key": job.key})
 
     async def _status(self, request: Request) -> Response:
         job = self._jobs.with_key(request.path_params["document_id"], await self._key(request))
@@ -367,7 +367,7 @@ class DeepL:
         answer |= {"billed_characters": job.characters} if job.status == "done" else {}
         answer |= {"seconds_remaining": 1} if job.status == "translating" else {}
         answer |= {"error_message": job.message, "message": job.message} if job.status == "error" else {}
-        return JsonResponse(answer)
+        return json_response(answer)
 
     async def _result(self, request: Request) -> Response:
         job = self._jobs.take(request.path_params["document_id"], await self._key(request))
@@ -385,27 +385,27 @@ class DeepL:
         code = task.source_lang if kind == "source" else task.target_lang
         answer: dict[str, Any] = {"language": code.upper(), "name": name_of(code)}
         answer |= {"supports_formality": self._service.worker.loaded.knows_formality} if kind == "target" else {}
-        return JsonResponse([answer])
+        return json_response([answer])
 
     async def _usage(self, request: Request) -> Response:
-        return JsonResponse({"character_count": self._characters, "character_limit": 1_000_000_000_000})
+        return json_response({"character_count": self._characters, "character_limit": 1_000_000_000_000})
 
     async def _pairs(self, request: Request) -> Response:
         source, target = (language.lower() for language in self._service.task.languages)
-        return JsonResponse({"supported_languages": [{"source_lang": source, "target_lang": target}]})
+        return json_response({"supported_languages": [{"source_lang": source, "target_lang": target}]})
 
     async def _all_glossaries(self, request: Request) -> Response:
         owner = owner_of(request)
-        return JsonResponse(
+        return json_response(
             {"glossaries": [glossary.content for glossary in self._glossaries if glossary.owner == owner]}
         )
 
     async def _create_glossary(self, request: Request) -> Response:
         payload = await asyncio.to_thread(decoded, request, await self._service.small_body(request), GlossaryRequest)
-        return JsonResponse((await self._glossaries.create(payload, request)).content, 201)
+        return json_response((await self._glossaries.create(payload, request)).content, 201)
 
     async def _glossary(self, request: Request) -> Response:
-        return JsonResponse(self._glossaries.of(request).content)
+        return json_response(self._glossaries.of(request).content)
 
     async def _delete_glossary(self, request: Request) -> Response:
         self._glossaries.delete(self._glossaries.of(request))
@@ -552,7 +552,7 @@ async def _libre_translation(call: Call, values: dict[str, Any]) -> Response:
     if payload.alternatives:  # the search returns only the best translation
         answer["alternatives"] = [] if single else [[] for _ in answers]
     limited = sum(limited for _, limited in answers)
-    return JsonResponse(answer, headers={"docnmt-limited": str(limited)} if limited else None)
+    return json_response(answer, headers={"docnmt-limited": str(limited)} if limited else None)
 
 
 async def translate(call: Call, request: Request) -> Response | Streamed:
@@ -592,11 +592,11 @@ class LibreTranslate:
     async def _languages(self, request: Request) -> Response:
         source, target = (base(language) for language in self._service.task.languages)
         about = [{"code": source, "name": name_of(source), "targets": [target]}]
-        return JsonResponse([*about, {"code": target, "name": name_of(target), "targets": []}])
+        return json_response([*about, {"code": target, "name": name_of(target), "targets": []}])
 
     async def _settings(self, request: Request) -> Response:
         languages = [{"code": base(language), "name": name_of(language)} for language in self._service.task.languages]
-        return JsonResponse(
+        return json_response(
             {
                 "apiKeys": self._key_required,
                 "charLimit": -1,
@@ -613,7 +613,7 @@ class LibreTranslate:
         values = await query(request, await self._service.small_body(request))
         _complete(values, "q")
         as_request(values, DetectQuery)
-        return JsonResponse([_detected(self._service, "auto", self._service.task.target_lang)])
+        return json_response([_detected(self._service, "auto", self._service.task.target_lang)])
 
     async def _translate_file(self, call: Call, request: Request) -> Response:
         media_type(request, MULTIPART)
@@ -630,7 +630,7 @@ class LibreTranslate:
         )  # fmt: skip
         self._jobs.add(job)
         address = request.url_for("download", name=f"{job.id}.{job.key}.{kind}")
-        return JsonResponse({"translatedFileUrl": str(address)})
+        return json_response({"translatedFileUrl": str(address)})
 
     async def download(self, request: Request) -> Response:
         """Return a translated file, to all who know its name, which contains the key."""

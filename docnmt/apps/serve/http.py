@@ -1,6 +1,6 @@
 """HTTP around all routes: limits of bodies, errors, JSON, streams, counters, security headers.
 
-request → `Guard` (host, token, log) → an `Endpoint`: `read_body` → `decoded` → … → JSON or `Stream`
+request → `Guard` (host, token, log) → an `Endpoint`: `read_body` → `decoded` → … → JSON or a stream
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 import anyio
@@ -257,73 +257,18 @@ class Endpoint(NamedTuple):
     kinds: tuple[str, ...] = (JSON, FORM)
 
 
-class JsonResponse(Response):
-    """An answer in JSON, encoded by msgspec."""
-
-    media_type = JSON
-
-    def render(self, content: object) -> bytes:  # as Starlette's
-        """Return a value as JSON."""
-        return msgspec.json.encode(content)
+def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer in JSON, encoded by msgspec."""
+    return Response(msgspec.json.encode(content), status, headers, JSON)
 
 
-LINES = "application/x-ndjson"
+#: The media types of streams: lines of JSON, and server-sent events.
+LINES, EVENTS = "application/x-ndjson", "text/event-stream; charset=utf-8"
 
 
 def wants_lines(request: Request) -> bool:
     """Return True if the client accepts a stream of JSON lines."""
     return LINES in request.headers.get("accept", "")
-
-
-class Stream:
-    """Sends JSON values as lines; raises `Refused` if the client has not read until the deadline."""
-
-    media_type: ClassVar[str] = LINES
-    #: The bytes before and after each JSON value.
-    frame: ClassVar[tuple[bytes, bytes]] = b"", b"\n"
-
-    def __init__(self, send: Send, deadline: float) -> None:
-        self._send, self._deadline = send, deadline
-
-    async def begin(self, more: Mapping[str, str] | None = None) -> None:
-        """Send the status 200 and the headers, `more` among them."""
-        headers = [(b"content-type", self.media_type.encode()), (b"x-accel-buffering", b"no")]
-        headers += [(name.encode(), value.encode()) for name, value in (more or {}).items()]
-        await self._sent({"type": "http.response.start", "status": 200, "headers": headers})
-
-    async def write(self, content: dict[str, Any], *, more: bool = True) -> None:
-        """Send one value; `more` follow."""
-        before, behind = self.frame
-        line = before + msgspec.json.encode(content) + behind
-        await self._sent({"type": "http.response.body", "body": line, "more_body": more})
-
-    async def end(self, content: dict[str, Any] | None) -> None:
-        """Send the last value; there is no error if the client does not read it."""
-        with contextlib.suppress(Refused):
-            await self.write(content or {"done": True}, more=False)
-
-    async def _sent(self, message: Message) -> None:
-        try:
-            # asyncio.wait_for would lose a cancellation that comes with the end of a write, before Python 3.12
-            with anyio.fail_after(max(self._deadline - time.monotonic(), 1)):
-                await self._send(message)
-        except TimeoutError:
-            raise Refused(499, "gone", "the client does not read") from None
-
-
-class EventStream(Stream):
-    """Sends JSON values as server-sent events; the last event is `[DONE]`, which is no JSON."""
-
-    media_type = "text/event-stream; charset=utf-8"
-    frame = b"data: ", b"\n\n"
-
-    async def end(self, content: dict[str, Any] | None) -> None:
-        """Send the last value, if there is one, and `[DONE]`."""
-        with contextlib.suppress(Refused):
-            if content is not None:
-                await self.write(content)
-        with contextlib.suppress(Refused):
-            await self._sent({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
 
 
 # The middleware before every route: access control, security headers, one line of log, errors as JSON.

@@ -38,9 +38,9 @@ from docnmt.apps.serve.http import (
     Endpoint,
     ErrorForm,
     Guard,
-    JsonResponse,
     Refused,
     form_file,
+    json_response,
     kind_of_upload,
     media_type,
     parameters,
@@ -286,16 +286,16 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
 
     sessions = Sessions(service).endpoints
     others = [*deepl.endpoints, *libre.endpoints, *openai_endpoints(service)]
-    page, api = _page(service), JsonResponse(description(service, sessions, others))
+    page, api = _page(service), json_response(description(service, sessions, others))
 
     async def health(request: Request) -> Response:
         alive = service.worker.alive
         status = "ok" if alive else "the thread that translates has ended"
-        return JsonResponse({"status": status}, 200 if alive else 503)
+        return json_response({"status": status}, 200 if alive else 503)
 
     async def ready(request: Request) -> Response:
         problem = service.problem
-        return JsonResponse({"status": problem or "ready"}, 200 if problem is None else 503)
+        return json_response({"status": problem or "ready"}, 200 if problem is None else 503)
 
     async def metrics(request: Request) -> Response:
         content = generate_latest(service.metrics.registry)

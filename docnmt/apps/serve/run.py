@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from docnmt.apps.commands.translating import Translating
 from docnmt.apps.options import MemoryConfig, ModelsConfig, ServeConfig
-from docnmt.apps.serve.http import HEADERS, JsonResponse, Refused, client_of
+from docnmt.apps.serve.http import HEADERS, Refused, client_of, json_response
 from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.service import Service, share
 from docnmt.core.search.config import GenerationConfig, SearchConfig
@@ -81,7 +81,7 @@ class _Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Send the answer to what is not HTTP, with the headers and the form of all errors."""
         refused = Refused(400, "invalid_request", "this is no request of HTTP/1.1, or its head is too long")
-        answer = JsonResponse(refused.content()[1], 400, {**HEADERS, "connection": "close"})
+        answer = json_response(refused.content()[1], 400, {**HEADERS, "connection": "close"})
         event = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
         for part in (event, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
             self.transport.write(self.conn.send(part) or b"")

@@ -1,24 +1,28 @@
-"""The service: places in the queue, limits and deadlines; `Call`, a request that has a place, and its translations.
+"""The service: the search's thread, places in the queue, limits and deadlines; `Call`, a request that has a place.
 
-`Ask` → `Sentences` → `Order` → the search's thread → events → texts; with tags, and files: → a process that reads the
-document (`file_processes`) → `SharedModel` → `Order` → … → the written document
+`Ask` → `Sentences` → `Order` → `Worker`, the search's thread → events → texts; with tags, and files: → a process that
+reads the document (`file_processes`) → questions → `Order` → … → answers → the written document
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
+import sys
+import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import anyio
+import msgspec
+import torch
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -28,24 +32,24 @@ from docnmt.apps.commands.translating import ProtectedText, Translating
 from docnmt.apps.documents.fragments import Fragments
 from docnmt.apps.documents.kinds import KINDS
 from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.sentences import SegmentSentence
 from docnmt.apps.explain.attention import ReadPair, aligned, beginnings, read_pairs
 from docnmt.apps.options import ServeConfig
-from docnmt.apps.serve.ask import BREAK, CHARACTERS, Ask, Sentences, event_of
+from docnmt.apps.serve.ask import BREAK, CHARACTERS, NO_WISHES, Ask, Sentences, Wishes, event_of
 from docnmt.apps.serve.file_processes import (
+    Answer,
     Failed,
     FileProcesses,
     FileRequest,
     FileSource,
     FileTask,
-    Fragment,
     FragmentsSource,
+    Question,
     Unread,
-    Written,
 )
-from docnmt.apps.serve.http import Metrics, Refused, Stream, read_body
-from docnmt.apps.serve.search import NO_WISHES, Order, RequestEvent, Wishes, Worker
+from docnmt.apps.serve.http import EVENTS, LINES, Metrics, Refused, read_body
 from docnmt.core.corpus import ParallelCorpus, UnknownText
+from docnmt.core.search.glossary import asked_terms
+from docnmt.core.search.scheduler import Job, Scheduler
 from docnmt.core.search.translate import Translation
 from docnmt.runtime.system import UserError
 
@@ -56,8 +60,224 @@ SHARES = 4
 #: What a document or a stream yields, and the search.
 Events = AsyncGenerator[dict[str, Any], None]
 Translated = AsyncGenerator[tuple[int, Translation], None]
+#: The number of sentence pairs that are aligned between two steps of the search.
+PAIRS = 8
 #: Seconds after the deadline in which the worker, which may be encoding a long document, must report a late request.
 PATIENCE = 5.0
+
+
+# The thread that owns the models: orders in, events of their translations out.
+
+#: The end of a request: all sentences are translated, the translation failed, or the deadline has passed.
+Ending = Literal["done", "failed", "late"]
+#: An event of a request: a sentence's number and its best translation, or the end of the request.
+RequestEvent = tuple[int, Translation] | Ending
+
+
+@dataclass(eq=False)
+class Order:
+    """A request for the search, with its state there.
+
+    Where explanations are wanted, each translation is sent again with its own, when all are there.
+    """
+
+    sentences: Sentences
+    tell: Callable[[RequestEvent], None]  # called in the worker's thread
+    deadline: float  # by `time.monotonic`
+    sent: dict[int, Translation] = field(default_factory=dict, init=False)  # by number of the sentence
+    job: Job | None = field(default=None, init=False)
+    entered: bool = field(default=False, init=False)
+    cancelled: bool = field(default=False, init=False)
+
+
+ResultT = TypeVar("ResultT")
+
+
+class Worker:
+    """Starts the search's thread, and passes requests to it at any time; only the thread may use the models."""
+
+    def __init__(self, models: Translating) -> None:
+        self.models, self.loaded = models, models.loaded
+        self._terms = asked_terms(models.options, models.loaded.task.target_tokenizer)
+        self._scheduler = Scheduler(models.loaded.models, models.options, models.search)
+        self._changed = threading.Condition()
+        self._new: list[Order] = []
+        self._calls: list[tuple[Future[Any], Callable[[], Any]]] = []
+        self._orders: list[Order] = []  # used by the thread only, as is the next
+        self._suspects: list[Order] = []  # were in the search when it failed; each is tried again alone
+        self._stopped = self._ended = False
+        self._thread = threading.Thread(target=self._run, name="docnmt-search", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """True while the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def slots(self) -> int:
+        """The number of texts that are being translated."""
+        return self._scheduler.slots
+
+    def submit(self, order: Order) -> None:
+        """Add a request. Any thread may call this, but no event loop, because it can block for a moment."""
+        sentences = order.sentences
+        formality = sentences.wishes.formality or self.models.options.formality
+        order.sentences = replace(sentences, corpus=self.loaded.tagged(sentences.corpus, formality, sentences.given))
+        order.job = self._job(order)
+        with self._changed:
+            if self._ended:
+                raise _over()
+            self._new.append(order)
+            self._changed.notify()
+
+    def cancel(self, order: Order) -> None:
+        """Cancel a request for which nobody waits any more; no effect if it has ended."""
+        with self._changed:
+            order.cancelled = True
+            self._changed.notify()
+
+    def call(self, function: Callable[[], ResultT]) -> Future[ResultT]:
+        """Call a function in the thread, between two steps; the future has an exception if the thread has ended."""
+        future: Future[ResultT] = Future()
+        with self._changed:
+            if self._ended:
+                future.set_exception(_over())
+            else:
+                self._calls.append((future, function))
+                self._changed.notify()
+        return future
+
+    def stop(self) -> None:
+        """End the thread after its current step."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _job(self, order: Order) -> Job:
+        def deliver(number: int, best: Translation) -> None:
+            if number not in order.sent:  # it is if the order was started again
+                order.sent[number] = best
+                order.tell((number, best))
+
+        sentences, wishes = order.sentences, order.sentences.wishes
+        terms = wishes.terms or self._terms
+        job = self.models.job(
+            sentences.corpus, sentences.given, deliver, fixed=sentences.fixed, task=wishes.task, terms=terms
+        )
+        if sentences.kept is not None:
+            job.kept = sentences.kept.of(sentences.corpus)
+        return job
+
+    def _run(self) -> None:
+        try:
+            with torch.inference_mode():
+                while self._take():
+                    self._enter()
+                    self._step()
+                    self._finish()
+        finally:  # no caller may wait for a thread that has ended
+            with self._changed:
+                self._ended = True
+                calls, self._calls = self._calls, []
+            for future, _ in calls:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(_over())
+            self._end([*self._orders, *self._new], "failed")
+
+    def _take(self) -> bool:
+        """Wait for work, take new requests, drop cancelled and late ones; return False if the thread is to end."""
+        with self._changed:
+            while not (self._new or self._orders or self._calls or self._stopped):
+                self._changed.wait()
+            new, self._new = self._new, []
+            calls, self._calls = self._calls, []
+            stopped = self._stopped
+        for future, function in calls:
+            if not future.set_running_or_notify_cancel():  # nobody waits any more
+                continue
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
+        self._orders += new
+        gone = [order for order in self._orders if order.cancelled]
+        late = [order for order in self._orders if not order.cancelled and order.deadline < time.monotonic()]
+        for order in gone + late:
+            assert order.job is not None
+            self._scheduler.remove(order.job)
+        self._end(gone, None)
+        self._end(late, "late")
+        return not stopped
+
+    def _enter(self) -> None:
+        """Put waiting requests into the search; as long as there are suspects, only one of them at a time."""
+        if self._suspects and self._scheduler.jobs:
+            return
+        for order in self._suspects[:1] or self._orders:
+            if not order.entered and order.job is not None:
+                order.entered = True
+                self._scheduler.submit(order.job)
+
+    def _step(self) -> None:
+        """Run a step of the search; if it fails, its requests start again, each alone, so that only the cause fails."""
+        try:
+            self._scheduler.step()
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            self._scheduler.reset()
+            failed = [order for order in self._orders if order.entered and order.job is not None and order.job.left]
+            if len(failed) == 1:
+                self._end(failed, "failed")
+                return
+            for order in failed:
+                try:
+                    order.entered, order.job = False, self._job(order)
+                except Exception:  # for instance because memory is short
+                    traceback.print_exc(file=sys.stderr)
+                    self._end([order], "failed")
+                else:
+                    self._suspects.append(order)
+
+    def _finish(self) -> None:
+        """End the requests that have left the search; if an explanation fails, only its own request fails."""
+        at_work = set(self._scheduler.jobs)
+        for order in [order for order in self._orders if order.entered and order.job not in at_work]:
+            try:
+                if order.sentences.explain is not None and order.sent and not (order.job and order.job.left):
+                    self._explain(order)
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+                self._end([order], "failed")
+            else:
+                self._end([order], "done")
+
+    def _explain(self, order: Order) -> None:
+        """Send the explanation of each sentence; all other requests wait meanwhile."""
+        sentences = order.sentences
+        pieces = [order.sent[n].pieces if n in order.sent else () for n in range(sentences.corpus.num_sentences)]
+        explanations = self.models.explanations(
+            sentences.corpus, pieces, sentences.given, numbers=sentences.explain, task=sentences.wishes.task
+        )
+        for number, explanation in enumerate(explanations):
+            if explanation is not None:
+                order.tell((number, replace(order.sent[number], explanation=explanation)))
+
+    def _end(self, orders: Sequence[Order], how: Ending | None) -> None:
+        """Remove requests, and send them how they ended; None: nobody listens."""
+        self._orders = [order for order in self._orders if order not in orders]
+        self._suspects = [order for order in self._suspects if order not in orders]
+        for order in orders:
+            if how is not None:
+                order.tell(how if how != "done" or (order.job and not order.job.left) else "failed")
+
+
+def _over() -> RuntimeError:
+    return RuntimeError("the search has ended")
+
+
+# Places in the queue, limits and deadlines.
 
 
 def share(most: int) -> int:
@@ -208,16 +428,9 @@ class Call:
             await self.ready(sentences)
             return [(sentences.text(index), sentences.limited(index)) for index in range(len(sentences.texts))]
         await asyncio.to_thread(ask.check, self.service.config.max_request_tokens)
-        (passages,), tags, lines = ask.documents, ask.tags, ask.splits == "lines"
-        parts = [
-            Fragment(passage.source, f"{ask.name} {n}", tags.kind, tags.parting, tags.kept, lines)
-            if passage.wanted
-            else Fragment(
-                BREAK.sub("\n", passage.source), f"{ask.name} {n}"
-            )  # it is only context, and read without tags
-            for n, passage in enumerate(passages, 1)
-        ]
-        source = FragmentsSource(parts, ask.name)
+        (passages,), lines = ask.documents, ask.splits == "lines"
+        texts = [each.source if each.wanted else BREAK.sub("\n", each.source) for each in passages]
+        source = FragmentsSource(texts, [each.wanted for each in passages], ask.tags, lines, ask.name)
         async with contextlib.aclosing(self.document(source, ask.wishes, whole=ask.splits == "none")) as events:
             *translated, last = [event async for event in events]
         limited, texts = any(event.get("limited") for event in translated), Fragments.apart(last["content"])
@@ -325,144 +538,97 @@ class Call:
         `untranslated`, and a message about `unknown` text, if there is any. With `whole`, lines are not split.
         """
         service, config, loop = self.service, self.service.config, asyncio.get_running_loop()
-        waiting, unknown = asyncio.Queue[dict[str, Any] | None](), UnknownText(service.task.source_tokenizer)
-
-        def tell(event: dict[str, Any] | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(waiting.put_nowait, event)
-
-        model, request = SharedModel(self, tell, wishes), FileRequest(self.client, self.deadline)
         rules, most = "" if whole else config.splitter, config.max_request_tokens
         characters = min(config.max_body, most * CHARACTERS)
         task = FileTask(source, service.task.languages, rules, most, characters, config.protect)
+        request, answers = FileRequest(self.client, self.deadline), list[Answer]()
+        unknown = UnknownText(service.task.source_tokenizer)
 
-        def opened(texts: list[str]) -> None:
-            unknown.count(ParallelCorpus.from_lines([texts], service.task.source_tokenizer))
+        def opened(question: Question) -> Sentences:
+            given, fixed = ([getattr(each, name) for each in question.sentences] for name in ("given", "fixed"))
+            sentences = Sentences(corpus_of(question.sentences, service.task), [], wishes, given, fixed)
+            if not answers:  # later questions are about parts of the same text
+                unknown.count(ParallelCorpus.from_lines([question.texts], service.task.source_tokenizer))
+                self.accept(sentences)
+            return sentences
 
-        def work() -> Written:
-            try:
-                reply = service.files.translate(task, request, model, opened)
-            except UserError as error:
-                raise Refused(400, "invalid_file", str(error)) from None
-            except Unread as unread:
-                raise service.refused(unread.how) from None
-            finally:
-                tell(None)
+        watching = self._watch(lambda: service.files.leave(request))
+        try:
+            while True:
+                reply = await loop.run_in_executor(service.threads, service.files.ask, task, answers, request)
+                if not isinstance(reply, Question):
+                    break
+                if reply.pairs:
+                    answers.append(Answer(spans=await self._aligned(reply.pairs, request)))
+                    continue
+                sentences, ready = await asyncio.to_thread(opened, reply), dict[int, Translation]()
+                lines = [list(group) for _, group in groupby(reply.sentences, lambda sentence: sentence.segment)]
+                places = [{"line": n, "sentence": m} for n, line in enumerate(lines) for m in range(len(line))]
+                if not answers:
+                    yield {"source": [[sentence.text for sentence in line] for line in lines]}
+                    for sentence, place in zip(reply.sentences, places, strict=True):
+                        if sentence.given is not None:
+                            yield {**place, "text": sentence.given}
+                async with contextlib.aclosing(self._searched(sentences)) as events:
+                    async for number, translation in events:
+                        ready[number] = translation
+                        if not answers:
+                            yield event_of(places[number], translation)
+                answers.append(Answer(texts=[ready[number].text for number in sorted(ready)]))
             if isinstance(reply, Failed):
                 raise Refused(reply.status, reply.code, reply.message)
-            return reply
-
-        def leave() -> None:
-            model.leave()
-            service.files.leave(request)
-
-        working = loop.run_in_executor(service.threads, work)
-        watching = self._watch(leave)
-        try:
-            while (event := await waiting.get()) is not None:
-                service.metrics.sentences.inc("score" in event)  # the document did not already have this translation
-                yield event
-            written = await working
             note = {"unknown": unknown.message} if unknown.message else {}
-            yield {"content": written.content, "untranslated": written.left, **note}
+            yield {"content": reply.content, "untranslated": reply.left, **note}
+        except UserError as error:
+            raise Refused(400, "invalid_file", str(error)) from None
+        except Unread as unread:
+            raise service.refused(unread.how) from None
         finally:
             watching.cancel()
-            leave()
-            working.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio may log it
+            service.files.leave(request)
 
-
-#: The number of sentence pairs that are aligned between two steps of the search.
-PAIRS = 8
-
-
-class SharedModel:
-    """Translates the sentences of one document in the search that all requests share; used by the document's thread.
-
-    `tell` receives the source's sentences, and each translation as soon as it is ready.
-    """
-
-    def __init__(self, call: Call, tell: Callable[[dict[str, Any]], None], wishes: Wishes = NO_WISHES) -> None:
-        self._call, self._service, self._tell, self._wishes = call, call.service, tell, wishes
-        self._events: queue.SimpleQueue[RequestEvent | str] = queue.SimpleQueue()
-        self._begun = self._gone = False
-
-    def leave(self) -> None:
-        """Stop the translation, because nobody waits for it any more."""
-        self._gone = True
-        self._events.put("gone")
-
-    def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
-        """Yield the translation of each sentence without a given one, in order."""
-        given, fixed = [sentence.given for sentence in sentences], [sentence.fixed for sentence in sentences]
-        request_sentences = Sentences(corpus_of(sentences, self._service.task), [], self._wishes, given, fixed)
-        first, self._begun = not self._begun, True
-        if first:  # later calls only translate parts of the same text again
-            self._call.accept(request_sentences)
-            places = self._open(sentences)
-        if None not in given:
-            return  # there would never be an event
-        order = Order(request_sentences, self._events.put, self._call.deadline)
-        self._service.submit(order)
-        ready: dict[int, Translation] = {}
-        try:
-            for number, sentence in enumerate(sentences):
-                while sentence.given is None and number not in ready:
-                    event = self._wait()
-                    if self._gone or not isinstance(event, tuple):
-                        raise self._service.refused("gone" if self._gone else str(event))
-                    ready[event[0]] = event[1]
-                    if first:
-                        self._tell(event_of(places[event[0]], event[1]))
-                if sentence.given is None:
-                    yield ready[number].text
-        finally:
-            self._service.worker.cancel(order)
-        end = self._wait()
-        if end != "done":
-            raise self._service.refused(end) if isinstance(end, str) else AssertionError("a sentence too many")
-
-    def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
+    async def _aligned(self, pairs: Sequence[tuple[str, str]], request: FileRequest) -> list[list[Span]]:
         """Align pairs as `DocumentModel.align` does, a few at a time, in the thread that owns the model."""
-        worker, read = self._service.worker, list[ReadPair]()
+        worker, read = self.service.worker, list[ReadPair]()
         for first in range(0, len(pairs), PAIRS):
-            if self._gone:
-                raise self._service.refused("gone")
-            if time.monotonic() > self._call.deadline:
-                raise self._service.refused("late")
+            if request.gone or time.monotonic() > self.deadline:
+                raise self.service.refused("gone" if request.gone else "late")
             few = partial(read_pairs, worker.loaded.models[0], worker.loaded.task, pairs[first : first + PAIRS])
-            read += worker.call(few).result()
+            read += await asyncio.wrap_future(worker.call(few))
         return [*map(beginnings, aligned(read))]
-
-    def _open(self, sentences: Sequence[SegmentSentence]) -> list[dict[str, int]]:
-        """Send the source's sentences, by segments, and given translations; return the position of each sentence."""
-        lines = [list(group) for _, group in groupby(sentences, lambda sentence: sentence.segment)]
-        self._tell({"source": [[sentence.text for sentence in line] for line in lines]})
-        places = [{"line": n, "sentence": m} for n, line in enumerate(lines) for m in range(len(line))]
-        for sentence, place in zip(sentences, places, strict=True):
-            if sentence.given is not None:
-                self._tell({**place, "text": sentence.given})
-        return places
-
-    def _wait(self) -> RequestEvent | str:
-        try:
-            return self._events.get(timeout=max(self._call.deadline + PATIENCE - time.monotonic(), 0))
-        except queue.Empty:
-            return "late"
 
 
 # Requests with a place, and their answers.
 
 
 class Streamed:
-    """An answer that is sent while `events` come; the event with "done" is the last."""
+    """An answer that is sent while `events` come, the one with "done" last: a line of JSON each.
 
-    def __init__(self, events: Events, headers: Mapping[str, str] | None = None, kind: type[Stream] = Stream) -> None:
-        self._events, self._headers, self._kind = events, headers, kind
+    With `as_events` they are server-sent events, the last of which is `[DONE]`, which is no JSON.
+    """
+
+    def __init__(self, events: Events, headers: Mapping[str, str] | None = None, *, as_events: bool = False) -> None:
+        self._events, self._headers, self._as_events = events, headers or {}, as_events
 
     async def send(self, call: Call, scope: Scope, send: Send) -> None:
-        """Send all events; an error comes as the last one."""
-        stream, last = self._kind(send, call.deadline), None
-        await stream.begin(self._headers)
+        """Send all events; an error comes as the last one. A client that has not read until the deadline is gone."""
+        before, behind = (b"data: ", b"\n\n") if self._as_events else (b"", b"\n")
+        kind, last = EVENTS if self._as_events else LINES, None
+
+        async def sent(message: Message) -> None:
+            try:
+                # asyncio.wait_for would lose a cancellation that comes with the end of a write, before Python 3.12
+                with anyio.fail_after(max(call.deadline - time.monotonic(), 1)):
+                    await send(message)
+            except TimeoutError:
+                raise Refused(499, "gone", "the client does not read") from None
+
+        async def write(content: bytes, *, more: bool = True) -> None:
+            await sent({"type": "http.response.body", "body": before + content + behind, "more_body": more})
+
+        headers = {"content-type": kind, "x-accel-buffering": "no", **self._headers}
+        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await sent({"type": "http.response.start", "status": 200, "headers": encoded})
         try:
             with call.service.until_the_end():
                 async with contextlib.aclosing(self._events) as events:
@@ -470,11 +636,15 @@ class Streamed:
                         if "done" in event:
                             last = event
                         else:
-                            await stream.write(event)
+                            await write(msgspec.json.encode(event))
         except Refused as refused:
             call.log["error"] = refused.code
             last = refused.content(scope)[1]
-        await stream.end(last)
+        with contextlib.suppress(Refused):  # there is no error if the client does not read the end
+            if not self._as_events or last is not None:
+                await write(msgspec.json.encode(last or {"done": True}), more=self._as_events)
+            if self._as_events:
+                await write(b"[DONE]", more=False)
 
 
 class Placed:

@@ -17,20 +17,19 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from docnmt.apps.serve.ask import Ask, Passage, Sentences, check_text, limited_mark
+from docnmt.apps.serve.ask import NO_WISHES, Ask, KeptEncoding, Passage, Sentences, Wishes, check_text, limited_mark
 from docnmt.apps.serve.http import (
     JSON,
     Endpoint,
-    JsonResponse,
     Refused,
     StructT,
     as_request,
     decoded,
+    json_response,
     media_type,
     wants_lines,
 )
 from docnmt.apps.serve.kept import KeptItem, Store, wished_terms
-from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
 
 #: The number of sessions whose encodings are kept: those translated last.
@@ -150,13 +149,13 @@ class Sessions(Store[Session]):
         self.check(client)
         session = Session(id=secrets.token_urlsafe(24), wishes=wishes, client=client)
         self.insert(session, _segments(payload.segments), 0)
-        return JsonResponse(self._content(self.add(session)), 201)
+        return json_response(self._content(self.add(session)), 201)
 
     async def _about(self, request: Request) -> Response:
-        return JsonResponse({"sessions": len(self), "most": self.most, "idle_seconds": self.life})
+        return json_response({"sessions": len(self), "most": self.most, "idle_seconds": self.life})
 
     async def _show(self, request: Request) -> Response:
-        return JsonResponse(self._content(self._of(request)))
+        return json_response(self._content(self._of(request)))
 
     async def _delete(self, request: Request) -> Response:
         self.delete(self._of(request))
@@ -168,7 +167,7 @@ class Sessions(Store[Session]):
         if not 0 <= before <= len(session.segments):
             raise Refused(400, "invalid_request", f"before: expected 0 to {len(session.segments)}, got {before}")
         self.insert(session, _segments(payload.segments), before)
-        return JsonResponse(self._content(session))
+        return json_response(self._content(session))
 
     async def _change(self, request: Request) -> Response:
         payload, session = await self._asked(request, ChangeSegment), self._of(request)
@@ -180,7 +179,7 @@ class Sessions(Store[Session]):
         check_text(translation or "", "translation")
         self._check_size(session.characters + len(translation or "") - len(segment.translation or ""))
         segment.translation, segment.confirmed = translation, payload.confirmed
-        return JsonResponse(segment)
+        return json_response(segment)
 
     async def _translate(self, call: Call, request: Request) -> Response | Streamed:
         payload = await self._asked(request, TranslateSegments, await call.service.body(request))
@@ -202,7 +201,7 @@ class Sessions(Store[Session]):
         if wants_lines(request):
             return Streamed(events)
         translated = {event["segment"]: event async for event in events if "segment" in event}
-        return JsonResponse({"segments": [translated[number] for number in numbers]})
+        return json_response({"segments": [translated[number] for number in numbers]})
 
     async def _events(
         self, call: Call, sentences: Sentences, numbers: list[int], segments: list[SessionSegment]
