@@ -21,7 +21,7 @@ from translations import documents, noised, write
 
 import docnmt
 from docnmt.apps.explain.attention import Explanation
-from docnmt.apps.explain.page import ExplainedSentence, write_explanation
+from docnmt.apps.explain.explain import ExplainedSentence, write_explanation
 from docnmt.cli import report as report_command
 
 TEXT = "The dog sees a tree. A cat finds it.\n\nThe <b>old</b> house & the river."
@@ -76,9 +76,7 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list
     ]
     documents[1][1] = ExplainedSentence("x", docnmt.Translation("y z.", ("▁y", "▁z", "."), 0.0, (0.0,) * 3))
     for name in ("page.html", "page.jsonl"):
-        write_explanation(
-            folder / name, documents, tokenizer=model.models.task.source_tokenizer, languages=("en", "de"), models=["m"]
-        )
+        write_explanation(folder / name, documents, model.models)
     return folder, found
 
 

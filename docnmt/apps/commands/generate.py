@@ -21,16 +21,15 @@ from docnmt.apps.commands.output import (
     Limited,
     Speed,
     beginning,
-    check_explain,
     lines,
     pharaoh,
     progress_of,
     sentences_of_lines,
     with_alignments,
-    write_explained,
     write_lines,
 )
 from docnmt.apps.commands.translating import Given, Translating
+from docnmt.apps.explain.explain import check_explain, write_explanation
 from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus, TextArray
 from docnmt.core.read_corpus import TextLines
@@ -144,7 +143,7 @@ def generate(
         words = [pharaoh(pairs[0]) for _, pairs in aligned if pairs]
         _write(config, Path(config.results_path), rest, texts, words, content)
     if config.explain is not None:  # last: it takes long, and earlier results are kept if it fails
-        write_explained(config.explain, loaded, translating.explained(corpus, results, given))
+        write_explanation(Path(config.explain), translating.explained(corpus, results, given), loaded)
     return Generated(documents, content)
 
 

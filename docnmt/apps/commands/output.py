@@ -1,4 +1,4 @@
-"""What the commands that translate print: hypotheses, word alignments, explanations, speed."""
+"""What the commands that translate print: hypotheses, word alignments, speed."""
 
 from __future__ import annotations
 
@@ -8,39 +8,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.explain.attention import AlignedPiece, Span, word_pairs
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.scheduler import source_lengths
 from docnmt.core.search.translate import SentenceResult
 from docnmt.runtime.languages import joined
 from docnmt.runtime.progress import Progress, how_many
-from docnmt.runtime.system import check_new, printable
-
-if TYPE_CHECKING:
-    from docnmt.apps.explain.attention import AlignedPiece, Span
-    from docnmt.apps.explain.page import ExplainedSentence
-
-
-def check_explain(name: str | None, *, overwrite: bool) -> None:
-    """Check before long work that `--explain` can be written."""
-    if name is not None:
-        from docnmt.apps.explain.page import check_suffix
-
-        check_suffix(Path(name))
-        check_new(Path(name), overwrite=overwrite)
-
-
-def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequence[ExplainedSentence]]) -> None:
-    """Write the file of `--explain`."""
-    from docnmt.apps.explain.page import write_explanation
-
-    write_explanation(
-        Path(name), documents, tokenizer=loaded.task.source_tokenizer, languages=loaded.task.languages,
-        models=[str(path) for path in loaded.paths],
-    )  # fmt: skip
+from docnmt.runtime.system import printable
 
 
 def lines(result: SentenceResult, source: str, reference: str | None, alignments: Sequence[str] = ()) -> Iterator[str]:
@@ -129,7 +105,7 @@ def stream_progress(out: TextIO | None) -> Iterator[Progress | None]:
 
 
 #: A result, and for each of its translations the pairs of words; empty if not requested.
-Aligned = tuple[SentenceResult, list[list["Span"]]]
+Aligned = tuple[SentenceResult, list[list[Span]]]
 
 
 def with_alignments(
@@ -143,8 +119,6 @@ def with_alignments(
     if not wanted:
         yield from ((result, []) for result in results)
         return
-    from docnmt.apps.explain.attention import word_pairs
-
     offsets = corpus.document_offsets.tolist()
     for _, group in groupby(results, lambda result: bisect_right(offsets, result.number)):
         document = list(group)

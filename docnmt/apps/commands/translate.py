@@ -20,11 +20,9 @@ from docnmt.apps.commands.output import (
     Limited,
     aligned_lines,
     beginning,
-    check_explain,
     progress_of,
     stream_progress,
     with_alignments,
-    write_explained,
 )
 from docnmt.apps.commands.translating import ProtectedText, Translating
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
@@ -32,7 +30,7 @@ from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
 from docnmt.apps.explain.attention import beginnings
-from docnmt.apps.explain.page import ExplainedSentence
+from docnmt.apps.explain.explain import ExplainedSentence, check_explain, write_explanation
 from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.corpus import ParallelCorpus, UnknownText, unit_numbers
 from docnmt.core.data_options import parse_columns
@@ -275,7 +273,7 @@ def translate_files(
     unknown.warn()
     model.limited.note()
     if config.explain is not None:
-        write_explained(config.explain, translating.loaded, pages)
+        write_explanation(Path(config.explain), pages, translating.loaded)
 
 
 def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
@@ -394,7 +392,7 @@ def translate_stream(
             print(f"note: {note_separators(STDIN, *stream.separated)}", file=sys.stderr)
         stream.limited.note()
     if config.explain is not None:
-        write_explained(config.explain, loaded, stream.pages)
+        write_explanation(Path(config.explain), stream.pages, loaded)
 
 
 class _Stream:

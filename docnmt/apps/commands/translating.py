@@ -18,8 +18,7 @@ from docnmt.apps.commands.models import LoadedModels, load_models, open_memory
 from docnmt.apps.documents.segments import Segment
 from docnmt.apps.documents.sentences import SegmentPart, accept, between, fixed_spans, piece_by_piece, pieces_of
 from docnmt.apps.explain.attention import AlignedPiece, Explanation, aligned, read_pairs
-from docnmt.apps.explain.explain import explain_translations
-from docnmt.apps.explain.page import ExplainedSentence
+from docnmt.apps.explain.explain import ExplainedSentence, explain_translations
 from docnmt.apps.options import MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import TranslationTask

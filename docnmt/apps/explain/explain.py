@@ -1,21 +1,39 @@
-"""Explanations of translations: what was read, and what changes when a sentence is left out."""
+"""Explanations of translations: what was read, what changes when a sentence is left out, and the page that shows it.
+
+pieces of translations → `_Excerpt`s of documents → `attention` of each, scores without sentences → HTML or JSON
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.attention import Attention, Explanation, UnitNotes, Without
+from docnmt.apps.pages import self_contained, template
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, renumber
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
-from docnmt.core.search.translate import TranslationMemory, forced_batches, given_tokens, token_log_probs, with_memory
+from docnmt.core.search.translate import (
+    Translation,
+    TranslationMemory,
+    forced_batches,
+    given_tokens,
+    token_log_probs,
+    with_memory,
+)
+from docnmt.core.tokenizer import Tokenizer
 from docnmt.modules.layers import recording
+from docnmt.runtime.progress import how_many
+from docnmt.runtime.system import UsageError, check_new, write_text
 
 
 @dataclass(frozen=True)
@@ -76,12 +94,15 @@ WITHOUT = 3
 _MAX_TOKENS = 8000
 
 
+@torch.inference_mode()
 def explain_translations(
     models: Sequence[AnyTranslationModel], task: TranslationTask, corpus: ParallelCorpus,
     pieces: Sequence[Sequence[str]], *, numbers: np.ndarray, given: Sequence[str | None] | None = None,
     memory: TranslationMemory | None = None, context_window: int | None = None,
 ) -> list[Explanation | None]:  # fmt: skip
     """Return, for each sentence of a corpus, the explanation of its translation, or None if that was given.
+
+    A document without a sentence is scored as a text of its own; positions are counted anew.
 
     Args:
         pieces: of the searched translations; those of given ones are ignored.
@@ -96,13 +117,32 @@ def explain_translations(
         corpus, known, rows = with_memory(corpus, known, memory)
     encoded = given_tokens(known, corpus.num_sentences, task.target_tokenizer)
     written = [encoded[n] if n in encoded else tokens[row] for n, row in enumerate(rows.tolist())]
-    target = TokenArray.from_lists(written, task.target_tokenizer.vocab_size)
+    corpus = replace(corpus, target=TokenArray.from_lists(written, task.target_tokenizer.vocab_size))
     wanted = [n for n, row in enumerate(rows.tolist()) if row >= 0 and n not in encoded]
-    explanations = explain(
-        models, task, replace(corpus, target=target), wanted, given=encoded, numbers=_numbers(corpus, rows, numbers),
-        context_window=context_window,
-    )  # fmt: skip
-    by_row = {int(rows[n]): explanation for n, explanation in explanations.items()}
+    numbers = _numbers(corpus, rows, numbers)
+    passes = []
+    for model in models:
+        given_text = model.reading.given_text
+        excerpts = _excerpts(corpus, encoded, wanted, given_text=given_text, window=context_window)
+        # an excerpt of given translations holds what is within the window, and is read whole
+        passes.append((model, excerpts, None if given_text else context_window))
+    explanations: dict[int, Explanation] = {}
+    for number, (model, excerpts, window) in enumerate(passes):
+        for sentence, explanation in _read(model, number, task, corpus, excerpts, window):
+            if (first := explanations.get(sentence)) is not None:  # that of the models before
+                attentions = first.decoder + explanation.decoder, first.encoder + explanation.encoder
+                explanation = replace(first, decoder=attentions[0], encoder=attentions[1])
+            explanations[sentence] = explanation
+    most_read = {sentence: list(each.others)[:WITHOUT] for sentence, each in explanations.items()}
+    scores = [_scores(model, task, corpus, excerpts, most_read, window) for model, excerpts, window in passes]
+    log_probs = {  # of the models' mean probabilities
+        key: np.logaddexp.reduce([of_model[key] for of_model in scores]) - math.log(len(scores)) for key in scores[0]
+    }
+    by_row: dict[int, Explanation] = {}
+    for sentence, each in explanations.items():
+        without = tuple(Without(other, log_probs[sentence, other]) for other in most_read[sentence])
+        complete = replace(each, log_probs=log_probs[sentence, None], without=without)
+        by_row[int(rows[sentence])] = _renamed(complete, numbers)
     return [by_row.get(row) for row in range(len(tokens))]
 
 
@@ -116,45 +156,6 @@ def _numbers(corpus: ParallelCorpus, rows: np.ndarray, numbers: np.ndarray) -> n
     whole = np.zeros(len(rows), dtype=np.int64)
     np.maximum.at(whole, first, after)
     return np.asarray(np.where(rows < 0, after - 1 - whole[first], numbers[rows]))
-
-
-@torch.inference_mode()
-def explain(
-    models: Sequence[AnyTranslationModel], task: TranslationTask, corpus: ParallelCorpus, wanted: Collection[int], *,
-    given: Collection[int], numbers: np.ndarray, context_window: int | None,
-) -> dict[int, Explanation]:  # fmt: skip
-    """Return explanations of the translations of sentences `wanted` of a corpus.
-
-    A document without a sentence is scored as a text of its own; positions are counted anew.
-
-    Args:
-        corpus: the text with all translations as its target side.
-        given: the sentences whose translations were given, not searched.
-        numbers: (S,) the number of each sentence in its document.
-        context_window: see search.
-    """
-    documents = [
-        _excerpts(corpus, given, wanted, given_text=model.reading.given_text, window=context_window) for model in models
-    ]
-    # an excerpt of given translations holds what is within the window, and is read whole
-    windows = [None if model.reading.given_text else context_window for model in models]
-    passes = list(zip(models, documents, windows, strict=True))
-    explanations: dict[int, Explanation] = {}
-    for number, (model, own, window) in enumerate(passes):
-        for sentence, explanation in _read(model, number, task, corpus, own, window):
-            if (first := explanations.get(sentence)) is not None:  # that of the models before
-                attentions = first.decoder + explanation.decoder, first.encoder + explanation.encoder
-                explanation = replace(first, decoder=attentions[0], encoder=attentions[1])
-            explanations[sentence] = explanation
-    most_read = {sentence: list(each.others)[:WITHOUT] for sentence, each in explanations.items()}
-    scores = [_scores(model, task, corpus, own, most_read, window) for model, own, window in passes]
-    log_probs = {  # of the models' mean probabilities
-        key: np.logaddexp.reduce([of_model[key] for of_model in scores]) - math.log(len(scores)) for key in scores[0]
-    }
-    for sentence, each in explanations.items():
-        without = tuple(Without(other, log_probs[sentence, other]) for other in most_read[sentence])
-        explanations[sentence] = _renamed(replace(each, log_probs=log_probs[sentence, None], without=without), numbers)
-    return explanations
 
 
 def _read(
@@ -209,3 +210,143 @@ def _renamed(explanation: Explanation, names: np.ndarray) -> Explanation:
         encoder=_of(explanation.encoder), leaves=tuple(names[list(explanation.leaves)].tolist()),
         without=tuple(replace(each, sentence=int(names[each.sentence])) for each in explanation.without),
     )  # fmt: skip
+
+
+# The page, and the lines of JSON.
+
+#: Smaller weights are left out of the page; JSON has all.
+LEAST = 0.005
+#: A word of more subwords is shown as its subwords: it is of a script without spaces.
+_PIECES = 8
+SUFFIXES = (".html", ".jsonl")
+
+
+@dataclass(frozen=True)
+class ExplainedSentence:
+    """A sentence of a document and its translation with its explanation, which is None if it was given or is empty."""
+
+    source: str
+    translation: Translation
+
+
+def check_explain(name: str | None, *, overwrite: bool) -> None:
+    """Check before long work that the file of `--explain` can be written."""
+    if name is not None:
+        if Path(name).suffix not in SUFFIXES:
+            raise UsageError(f"--explain {name}: expected a name that ends in {' or '.join(SUFFIXES)}")
+        check_new(Path(name), overwrite=overwrite)
+
+
+def write_explanation(path: Path, documents: Sequence[Sequence[ExplainedSentence]], loaded: LoadedModels) -> None:
+    """Write the explanations of documents: `.html` for a page, `.jsonl` for a line per sentence."""
+    if path.suffix == ".jsonl":
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _json_rows(documents)))
+        return
+    languages, models = loaded.task.languages, [str(path) for path in loaded.paths]
+    data: dict[str, Any] = {
+        "languages": languages,
+        "models": models,
+        "heads": _heads(documents),
+        "documents": [
+            {"sentences": [_shown(number, each, loaded.task.source_tokenizer) for number, each in enumerate(document)]}
+            for document in documents
+        ],
+    }
+    sentences = sum(map(len, documents))
+    summary = f"{how_many(sentences, 'sentence')} in {how_many(len(documents), 'document')}, {' to '.join(languages)}"
+    summary += f", by {', '.join(models)}"
+    content: dict[str, Any] = {"title": "What the translation read", "summary": summary, "least": LEAST}
+    style, script = template("shared/page.css") + template("explain/explain.css"), template("explain/explain.js")
+    write_text(path, self_contained("explain", "docnmt explanation", style, script, content, data))
+
+
+def _json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each sentence: texts, pieces, and what each head read at each piece."""
+    for place, document in enumerate(documents):
+        for number, each in enumerate(document):
+            best, explanation = each.translation, each.translation.explanation
+            row: dict[str, Any] = {"document": place, "sentence": number, "source": each.source}
+            row |= {"translation": best.text, "score": round(best.score, 6), "pieces": list(best.pieces)}
+            yield row | ({} if explanation is None else _explanation_dict(explanation))
+
+
+def _explanation_dict(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation as plain JSON types; weights have five decimals."""
+    probabilities = explanation.log_probs
+    return {
+        "source_pieces": list(explanation.source),
+        "log_probs": [] if probabilities is None else _rounded(probabilities),
+        "decoder": [_attention(each, 0.0) for each in explanation.decoder],
+        "encoder": [_attention(each, 0.0) for each in explanation.encoder],
+        "others": {str(sentence): round(weight, 5) for sentence, weight in explanation.others.items()},
+        "paths": {str(leaf): explanation.path(leaf) for leaf in explanation.leaves},
+        "without": [{"sentence": each.sentence, "log_probs": _rounded(each.log_probs)} for each in explanation.without],
+    }
+
+
+def _attention(attention: Attention, least: float) -> dict[str, Any]:
+    """Return, for each piece and head, the entries [sentence, weight(, piece)] whose weight is above `least`."""
+    fields: dict[str, Any] = {name: getattr(attention, name) for name in ("block", "layer", "model", "tree")}
+    columns = [attention.sentences, np.round(attention.weights, 5), attention.places]
+    lists = [column.tolist() for column in columns if column is not None]  # (n, h, k) each
+    fields["rows"] = [
+        [[list(entry) for entry in zip(*head, strict=True) if entry[1] > least] for head in zip(*piece, strict=True)]
+        for piece in zip(*lists, strict=True)
+    ]
+    if attention.share is not None:
+        fields["share"] = _rounded(attention.share)
+    return fields
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(value, 5) for value in values.tolist()]
+
+
+def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[str, Any]:
+    explanation = each.translation.explanation
+    shown: dict[str, Any] = {"number": number, "source": each.source, "target": each.translation.text}
+    if explanation is None or not explanation.decoder:
+        given = bool(each.translation.pieces)
+        words = {"source_words": [], "target_words": _words(each.translation.pieces, None)}
+        return shown | words | {"given": given, "encoder": [], "decoder": [], "leaves": [], "without": []}
+    spans = tokenizer.spans(each.source)
+    texts = [each.source[a:b] for a, b in spans] if len(spans) == len(explanation.source) else None
+    attentions = {
+        side: [_attention(each, LEAST) for each in getattr(explanation, side)] for side in ("decoder", "encoder")
+    }
+    probabilities = explanation.log_probs
+    return {
+        **shown, **attentions, "given": False, "source_words": _words(explanation.source, texts),
+        "target_words": _words(explanation.target, None), "leaves": list(explanation.leaves),
+        "log_probs": [] if probabilities is None else _rounded(probabilities),
+        "without": [[other.sentence, _rounded(other.log_probs)] for other in explanation.without],
+    }  # fmt: skip
+
+
+def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str, int, int, bool]]:
+    """Join pieces to words: text, first piece, the one after the last, and True if a space precedes."""
+    bounds = [n for n, piece in enumerate(pieces) if piece.startswith("▁") or not n] + [len(pieces)]
+    words = []
+    for begin, end in pairwise(bounds):
+        parts = [(begin, end)] if end - begin <= _PIECES else [(n, n + 1) for n in range(begin, end)]
+        for first, last in parts:
+            spelt = (
+                "".join(pieces[first:last]).replace("▁", " ").strip() if texts is None else "".join(texts[first:last])
+            )
+            if spelt:
+                words.append((spelt.replace("<unk>", "⁇"), first, last, pieces[first].startswith("▁")))
+    return words
+
+
+def _heads(documents: Sequence[Sequence[ExplainedSentence]]) -> list[tuple[str, str]]:
+    """Return every head's name in the script, with its label."""
+    labels: dict[str, str] = {}
+    for each in (sentence for document in documents for sentence in document):
+        explanation = each.translation.explanation
+        for side in () if explanation is None else (explanation.decoder, explanation.encoder):
+            for one in side:
+                for head in range(one.weights.shape[1]):
+                    label = f"{one.block}, layer {one.layer + 1}, head {head + 1}"
+                    label += f", model {one.model + 1}" if one.model else ""
+                    labels.setdefault(f"{one.model}.{one.block}.{one.layer}.{head}", label)
+    return list(labels.items())
