@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import re
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -53,7 +54,7 @@ class Row(NamedTuple):
         return f"{self.where}{self.number}"
 
 
-class Table:
+class Table(ABC):
     """A file of rows, which is read once; `names` are those of its columns, `a.b` for b inside column a."""
 
     header = False  # is its first line one of names?
@@ -66,9 +67,9 @@ class Table:
         """The file's entry in `meta.json`, complete after the last row."""
         return self.lines.inputs
 
+    @abstractmethod
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yield all rows, with these columns."""
-        raise NotImplementedError
 
 
 class _TsvTable(Table):

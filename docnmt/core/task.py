@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import TypeVar
 
+from docnmt.runtime.system import UserError
+
 
 @dataclass(frozen=True, eq=False)
 class TaskState:
@@ -51,6 +53,14 @@ class ModelClass(Protocol):
 
     def build(self, config: Any, task: Any) -> nn.Module:  # Any: both are of types that the model names
         """Build a model with random weights."""
+
+
+def built(model_class: ModelClass, config: object, task: object) -> nn.Module:
+    """Build a model, of a class that may be a plug-in's."""
+    if not hasattr(model_class, "build"):
+        kind = model_class if isinstance(model_class, type) else type(model_class)
+        raise UserError(f"model class {kind.__module__}.{kind.__qualname__}: has no build")
+    return model_class.build(config, task)
 
 
 ConfigT = TypeVar("ConfigT", contravariant=True, default=Any)

@@ -32,7 +32,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import ToldForms, address_language, tag_numbers
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SearchConfig
 from docnmt.core.subword_sampling import resegmented
-from docnmt.core.task import ModelClass, TaskState
+from docnmt.core.task import ModelClass, TaskState, built
 from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units
 from docnmt.runtime import jobs as ranks
@@ -283,7 +283,7 @@ class DocumentTranslation:
         """Build a new model, for training or for weights to be loaded."""
         from docnmt.core.models.encoder_decoder import is_translation_model, lacking  # data alone need no model
 
-        model = model_class.build(model_config, self)
+        model = built(model_class, model_config, self)
         if not is_translation_model(model):
             name = getattr(model_class, "__qualname__", type(model_class).__name__)
             missing = ", ".join(lacking(model))

@@ -37,7 +37,7 @@ from docnmt.core.corpus import (
 from docnmt.core.read_corpus import TextLines, half_character, is_blank
 from docnmt.core.split_sentences import split_sentences
 from docnmt.core.tables import open_table, text_rows
-from docnmt.core.task import ModelClass, TaskState
+from docnmt.core.task import ModelClass, TaskState, built
 from docnmt.core.tokenizer import Tokenizer, train_in_process
 from docnmt.core.training.checkpoint import load_model
 from docnmt.core.training.criterions import LabelledBatch
@@ -489,7 +489,7 @@ class TextClassification:
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
         """Build the model of an architecture for this vocabulary and these labels."""
-        return model_class.build(model_config, self)
+        return built(model_class, model_config, self)
 
     def dataset(
         self, split: str, model: nn.Module, *, seed: int = 0, epoch: int = 0, training: bool = False

@@ -22,7 +22,7 @@ from small_models import Numbers, build
 from trainings import SMALL
 
 from docnmt.apps.commands import translate as stream
-from docnmt.apps.commands.translate import Arriving, Gathered
+from docnmt.apps.commands.translate import Arriving
 from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.cli import generate, score
 from docnmt.cli.train import main as train
@@ -297,7 +297,6 @@ def test_parts_give_what_the_whole_gives(model: Path, search: SearchConfig, monk
 def test_an_endless_input_takes_constant_memory() -> None:
     """Of a thousand documents never more are kept than are translated together."""
     kept: list[int] = []
-    gathered = Gathered(lambda text: kept.append(text.size), most=500)
 
     class Endless(io.BytesIO):
         left = 1000
@@ -306,13 +305,13 @@ def test_an_endless_input_takes_constant_memory() -> None:
             self.left -= 1
             return b"the dog sees a cat.\n\n" if self.left else b""
 
-    arriving = Arriving(Endless(), name="stdin", idle=gathered.idle)
+    arriving = Arriving(Endless(), name="stdin", translate=lambda text: kept.append(text.size), most=500)
     from docnmt.core.read_corpus import TextLines
     from docnmt.core.split_sentences import of_sentences
 
     for each in of_sentences(TextLines(arriving.blocks(), name="stdin")):
-        gathered.add(each)
-    gathered.flush()
+        arriving.add(each)
+    arriving.flush()
     assert max(kept) < 550
     assert sum(kept) == 999 * (len("the dog sees a cat.") + 2)
     assert arriving.ended

@@ -55,10 +55,16 @@ _BLOCK, _MOMENT = 1 << 16, 0.05
 
 
 class Arriving:
-    """A binary stream, read as input arrives; `idle` is called before a read that would wait."""
+    """A binary stream, read as input arrives, whose ended documents are translated together.
 
-    def __init__(self, source: BinaryIO, *, name: str, idle: Callable[[], object]) -> None:
-        self._source, self._name, self._idle = source, name, idle
+    `translate` gets them from `most` characters on, or before a read that would wait; with None as `most` at the end.
+    """
+
+    def __init__(
+        self, source: BinaryIO, *, name: str, translate: Callable[[RunningText], object], most: int | None = TOGETHER
+    ) -> None:
+        self._source, self._name, self._translate, self._most = source, name, translate, most
+        self._documents, self._size = list[RunningText](), 0
         self.read, self.ended = 0, False  # bytes so far; True at the end
         self._descriptor: int | None = None
         with suppress(OSError, AttributeError):  # a stream in memory
@@ -77,8 +83,8 @@ class Arriving:
         """Yield the input, block by block."""
         read = getattr(self._source, "read1", self._source.read)
         while True:
-            if self._waits():
-                self._idle()
+            if self._waits() and self._most is not None:
+                self.flush()
             with reading(self._name):
                 block = read(_BLOCK)
             if not block:
@@ -87,31 +93,17 @@ class Arriving:
             self.read += len(block)
             yield block
 
-
-class Gathered:
-    """Ended documents, which `translate` gets together: from `most` characters on at once; None: only at the end."""
-
-    def __init__(self, translate: Callable[[RunningText], object], *, most: int | None = TOGETHER) -> None:
-        self._translate, self._most = translate, most
-        self._parts: list[RunningText] = []
-        self._size = 0
-
-    def add(self, part: RunningText) -> None:
-        """Add a document, and translate all if there are enough."""
-        self._parts.append(part)
-        self._size += part.size
+    def add(self, document: RunningText) -> None:
+        """Add a document that has ended, and translate all if there are enough."""
+        self._documents.append(document)
+        self._size += document.size
         if self._most is not None and self._size >= self._most:
-            self.flush()
-
-    def idle(self) -> None:
-        """Translate the ended documents, because the input pauses."""
-        if self._most is not None:
             self.flush()
 
     def flush(self) -> None:
         """Translate all collected documents."""
-        if self._parts:
-            together, self._parts, self._size = RunningText.together(self._parts), [], 0
+        if self._documents:
+            together, self._documents, self._size = RunningText.together(self._documents), [], 0
             self._translate(together)
 
 
@@ -459,11 +451,11 @@ def _translate_arriving(source: BinaryIO, config: TranslateConfig, stream: _Stre
         share = arriving.read / arriving.size if arriving.size else None
         stream.translate(StdinText(corpus, form, nothing, nothing), ends=arriving.ended, share=share)
 
-    gathered = Gathered(translate, most=None if memory is not None and memory.foreign else TOGETHER)
-    arriving = Arriving(source, name=STDIN, idle=gathered.idle)
-    for part in _parts(TextLines(_plain(arriving.blocks()), name=STDIN), config, task):
-        gathered.add(part)
-    gathered.flush()
+    most = None if memory is not None and memory.foreign else TOGETHER
+    arriving = Arriving(source, name=STDIN, translate=translate, most=most)
+    for document in _parts(TextLines(_plain(arriving.blocks()), name=STDIN), config, task):
+        arriving.add(document)
+    arriving.flush()
 
 
 def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> Iterator[RunningText]:

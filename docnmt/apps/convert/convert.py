@@ -26,6 +26,8 @@ from typing_extensions import TypeIs
 from docnmt.apps.convert.sentence_model import (
     ADDED,
     CONFIG,
+    DECODER_LAYER,
+    ENCODER_LAYER,
     GENERATION,
     LANGUAGE,
     PIECES,
@@ -216,22 +218,6 @@ def _marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
 # Export of a sentence `transformer` as a folder for CTranslate2.
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
-#: Parts of a layer in CTranslate2's specification, and the corresponding modules of docnmt.
-_ENCODER_LAYER = {
-    "self_attention/linear_0": "attention.qkv",
-    "self_attention/linear_1": "attention.output",
-    "self_attention/layer_norm": "attention_residual.norm",
-    "ffn/linear_0": "feed_forward.inner",
-    "ffn/linear_1": "feed_forward.output",
-    "ffn/layer_norm": "feed_forward_residual.norm",
-}
-_DECODER_LAYER = {
-    **_ENCODER_LAYER,
-    "attention/linear_0": "cross.query",
-    "attention/linear_1": "cross.key_value",
-    "attention/linear_2": "cross.output",
-    "attention/layer_norm": "cross_residual.norm",
-}
 #: The bias of entries that are never written: CTranslate2 and ONNX have no list of them. It fits into 16-bit types.
 NEVER = -1e4
 
@@ -258,17 +244,17 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
         activation=getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation]),
         layernorm_embedding=config.norm_embeddings,
     )  # fmt: skip
-    model, own = sentence.model, unique_state(sentence.model)
-    for name, stack, table in (("encoder", model.encoder, _ENCODER_LAYER), ("decoder", model.decoder, _DECODER_LAYER)):
+    model, parameters = sentence.model, unique_state(sentence.model)
+    for name, stack, table in (("encoder", model.encoder, ENCODER_LAYER), ("decoder", model.decoder, DECODER_LAYER)):
         _set_inputs(getattr(spec, name), stack)
         parts = {f"{name}/layer_norm": f"{name}.norm"} if config.norm == "pre" else {}
         parts |= {f"{name}/layernorm_embedding": f"{name}.embedding.norm"} if config.norm_embeddings else {}
         for n in range(len(stack.layers)):
-            parts |= {f"{name}/layer_{n}/{part}": f"{name}.layers.{n}.{module}" for part, module in table.items()}
+            parts |= {f"{name}/layer_{n}/{part}": f"{name}.layers.{n}.{own}" for own, (part, _) in table.items()}
         for part, module in parts.items():
             kinds = ("gamma", "beta") if part.endswith(("layer_norm", "layernorm_embedding")) else ("weight", "bias")
             for kind, parameter in zip(kinds, ("weight", "bias"), strict=True):
-                setattr(specs.model_spec.index_spec(spec, part), kind, own[f"{module}.{parameter}"])
+                setattr(specs.model_spec.index_spec(spec, part), kind, parameters[f"{module}.{parameter}"])
     spec.decoder.projection.weight, spec.decoder.projection.bias = projection(sentence)
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (SPECIAL[n] for n in (UNK, BOS, EOS))
     spec.config.decoder_start_token, spec.config.add_source_eos = SPECIAL[BOS], True

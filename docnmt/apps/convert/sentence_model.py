@@ -78,21 +78,22 @@ def built(
     return SentenceModel(folder, model, config, task)
 
 
-#: The modules of a layer in docnmt, and Marian's modules whose rows each contains, one after the other.
-_ENCODER_LAYER = {
-    "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "attention.output": ("self_attn.out_proj",),
-    "attention_residual.norm": ("self_attn_layer_norm",),
-    "feed_forward.inner": ("fc1",),
-    "feed_forward.output": ("fc2",),
-    "feed_forward_residual.norm": ("final_layer_norm",),
+#: The modules of a layer in docnmt, each with its part in CTranslate2's specification, and with Marian's modules whose
+#: rows it contains, one after the other.
+ENCODER_LAYER: dict[str, tuple[str, str]] = {
+    "attention.qkv": ("self_attention/linear_0", "self_attn.q_proj self_attn.k_proj self_attn.v_proj"),
+    "attention.output": ("self_attention/linear_1", "self_attn.out_proj"),
+    "attention_residual.norm": ("self_attention/layer_norm", "self_attn_layer_norm"),
+    "feed_forward.inner": ("ffn/linear_0", "fc1"),
+    "feed_forward.output": ("ffn/linear_1", "fc2"),
+    "feed_forward_residual.norm": ("ffn/layer_norm", "final_layer_norm"),
 }
-_DECODER_LAYER = {
-    **_ENCODER_LAYER,
-    "cross.query": ("encoder_attn.q_proj",),
-    "cross.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
-    "cross.output": ("encoder_attn.out_proj",),
-    "cross_residual.norm": ("encoder_attn_layer_norm",),
+DECODER_LAYER: dict[str, tuple[str, str]] = {
+    **ENCODER_LAYER,
+    "cross.query": ("attention/linear_0", "encoder_attn.q_proj"),
+    "cross.key_value": ("attention/linear_1", "encoder_attn.k_proj encoder_attn.v_proj"),
+    "cross.output": ("attention/linear_2", "encoder_attn.out_proj"),
+    "cross_residual.norm": ("attention/layer_norm", "encoder_attn_layer_norm"),
 }
 #: Modules whose columns are the model's features; in the other modules the features are the rows.
 _READING = (".qkv", ".query", ".key_value", ".inner")
@@ -117,11 +118,11 @@ ABSENT = -20.0
 
 def _modules(config: TransformerConfig) -> Iterator[tuple[str, list[str]]]:
     """Yield each of docnmt's modules, and Marian's modules in it."""
-    sides = {"encoder": (config.encoder_layers, _ENCODER_LAYER), "decoder": (config.decoder_layers, _DECODER_LAYER)}
+    sides = {"encoder": (config.encoder_layers, ENCODER_LAYER), "decoder": (config.decoder_layers, DECODER_LAYER)}
     for side, (layers, table) in sides.items():
         for layer in (f"{side}.layers.{number}" for number in range(layers)):
-            for own, theirs in table.items():
-                yield f"{layer}.{own}", [f"model.{layer}.{name}" for name in theirs]
+            for own, (_, theirs) in table.items():
+                yield f"{layer}.{own}", [f"model.{layer}.{name}" for name in theirs.split()]
 
 
 def _reordered(module: str, weight: Tensor, bias: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from docnmt.apps.documents.html import Html
-from docnmt.apps.documents.packages import Package, within
+from docnmt.apps.documents.packages import Package, Parts, within
 from docnmt.apps.documents.segments import Sections, Segment, Translated, reading, renamed, turned
 from docnmt.apps.documents.xml import Element, Role, Unit, XmlFile, expect_texts, local, shown_in, unit_in, written
 from docnmt.runtime.system import UserError
@@ -167,7 +167,7 @@ _SILENT = (
 )  # fmt: skip
 
 
-class Odt(Package):
+class Odt(Parts):
     """A text of OpenDocument.
 
     Translated: paragraphs and headings, also in headers, footers, notes, frames; alternative texts; the notes of slides

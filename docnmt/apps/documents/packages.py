@@ -7,6 +7,7 @@ import lzma
 import posixpath
 import zipfile
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -30,10 +31,7 @@ class _Relation(NamedTuple):
 
 
 class Package(Tree):
-    """A document that is a ZIP file whose parts with text are trees; what is not translated is copied as it is.
-
-    Its parts are read one by one, unless a kind finds them from its main part by the relations between them.
-    """
+    """A document that is a ZIP file whose parts with text are trees; what is not translated is copied as it is."""
 
     def _opened(self) -> zipfile.ZipFile:
         try:
@@ -95,24 +93,6 @@ class Package(Tree):
     def _saved(self, parts: set[str]) -> bytes:
         return self._copied({part: written(self._roots[part], self._contents[part]) for part in parts})
 
-    def _units(self) -> Iterator[Unit]:
-        self._load()
-        parts = list(self._parts(list(self._contents)))
-        count_elements((self._contents[part] for part in parts), self.name)
-        for part in parts:
-            with reading(f"{self.name}: {part}"):
-                yield from self._part(self._root(part), part)
-        if not parts:
-            raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
-
-    def _parts(self, names: Iterable[str]) -> Iterable[str]:
-        """Which of these parts have text, in reading order."""
-        raise NotImplementedError
-
-    def _part(self, root: Element, part: str) -> Iterator[Unit]:
-        """The segments of a part."""
-        raise NotImplementedError
-
     def _count_all(self) -> None:
         """Refuses too many elements in all parts together, of which relations may name any."""
         texts = (content for name, content in self._contents.items() if name.endswith((".xml", ".rels")))
@@ -137,6 +117,28 @@ class Package(Tree):
             if key not in targets:
                 raise UserError(f"{self.name}: {part} names '{key}', and no part belongs to it; was it damaged?")
             yield entry, targets[key]
+
+
+class Parts(Package):
+    """A package whose parts are read one by one, as no relations between them say which come first."""
+
+    def _units(self) -> Iterator[Unit]:
+        self._load()
+        parts = list(self._parts(list(self._contents)))
+        count_elements((self._contents[part] for part in parts), self.name)
+        for part in parts:
+            with reading(f"{self.name}: {part}"):
+                yield from self._part(self._root(part), part)
+        if not parts:
+            raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
+
+    @abstractmethod
+    def _parts(self, names: Iterable[str]) -> Iterable[str]:
+        """Which of these parts have text, in reading order."""
+
+    @abstractmethod
+    def _part(self, root: Element, part: str) -> Iterator[Unit]:
+        """The segments of a part."""
 
 
 def within(folder: str, target: str) -> str:

@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from lxml import etree
 
-from docnmt.apps.documents.packages import Package, picture_texts
+from docnmt.apps.documents.packages import Parts, picture_texts
 from docnmt.apps.documents.runs import RunPayload, Runs, Step, look_key, namespace, run_like, weight
 from docnmt.apps.documents.segments import Sections, is_reference, renamed, turned
 from docnmt.apps.documents.xml import SHOWN, Element, Unit, expect_texts, local, shown_in, text_in
@@ -244,7 +244,7 @@ _REFERENCE = 8
 _PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
 
 
-class Docx(Package):
+class Docx(Parts):
     """A text of Word.
 
     Translated: paragraphs, cells, headers, footers, notes, text boxes; the base of ruby text; alternative texts,

@@ -151,12 +151,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
         )
     seed_everything(training.seed, 0)
     model_class = MODELS.get(ARCHITECTURES.get(training.arch).model)
-    try:
-        model = task.build_model(model_class, config["model"])  # a plug-in's task may need no `build`
-    except AttributeError as error:
-        if error.obj is model_class and error.name:
-            _with(model_class, f"--arch {training.arch}", error.name)
-        raise
+    model = task.build_model(model_class, config["model"])
     criterion_class = _with(CRITERIA.get(str(training.criterion)), f"--criterion {training.criterion}", "build")
     criterion = criterion_class.build(config["criterion"], task)
     _with(criterion, f"--criterion {training.criterion}", "metrics", "__call__")

@@ -28,7 +28,7 @@ from docnmt.core.corpus import (
     write_meta,
 )
 from docnmt.core.models.encoder_decoder import EncoderDecoder, TranslationTask
-from docnmt.core.task import ModelClass, TaskState
+from docnmt.core.task import ModelClass, TaskState, built
 from docnmt.core.training.checkpoint import load_model
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import EmbedConfig, NliConfig, NliPreprocessConfig
@@ -148,7 +148,7 @@ class Nli:
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
         """Build the model of an architecture for these vectors and labels."""
-        return model_class.build(model_config, self)
+        return built(model_class, model_config, self)
 
     def dataset(
         self, split: str, model: SentencePairModel, *, seed: int = 0, epoch: int = 0, training: bool = False
