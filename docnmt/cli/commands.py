@@ -480,7 +480,7 @@ docnmt-senteval --data senteval --baseline sif --vectors glove.txt --frequencies
     Section("senteval", SentEvalConfig),
 )
 def senteval(given: Given, config: dict[str, Any]) -> None:
-    from docnmt.other_tasks.sentence_vectors.senteval_tasks import run_transfer
+    from docnmt.other_tasks.sentence_vectors.senteval import run_transfer
     from docnmt.runtime.device import tune
 
     print(tune(), file=sys.stderr)

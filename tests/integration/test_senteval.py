@@ -10,20 +10,18 @@ import pytest
 import torch
 from torch import nn
 
-from docnmt.other_tasks.sentence_vectors import senteval_protocol as protocols
-from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
+from docnmt.other_tasks.sentence_vectors import senteval as protocols
+from docnmt.other_tasks.sentence_vectors.senteval import (
     TASKS,
     Examples,
     Protocol,
     Schedule,
     TransferTask,
     _f1,
-    evaluate,
-    read_task,
-)
-from docnmt.other_tasks.sentence_vectors.senteval_tasks import (
     bag_of_words,
+    evaluate,
     read_frequencies,
+    read_task,
     sif_weights,
 )
 from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, Embeddings

@@ -21,7 +21,7 @@ import numpy as np
 
 from docnmt.cli import command as cli
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.other_tasks.sentence_vectors.senteval_protocol import LENGTHS, PROBING, PROBING_WORDS
+from docnmt.other_tasks.sentence_vectors.senteval import LENGTHS, PROBING, PROBING_WORDS
 from docnmt.runtime.system import UsageError, UserError, write_text
 
 Sentence = tuple[str, ...]

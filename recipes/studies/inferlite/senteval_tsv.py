@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS
+from docnmt.other_tasks.sentence_vectors.senteval import TASKS
 from docnmt.runtime.system import UserError, write_text
 
 #: A file's path in the new folder → its header and rows.

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import probing_tasks
 
 from docnmt.cli import senteval
-from docnmt.other_tasks.sentence_vectors.senteval_protocol import LENGTHS, PROBING, read_task
+from docnmt.other_tasks.sentence_vectors.senteval import LENGTHS, PROBING, read_task
 from docnmt.runtime.system import UserError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from recipe_tools import tool
 
-from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task
+from docnmt.other_tasks.sentence_vectors.senteval import TASKS, read_task
 
 senteval_tsv = tool("senteval_tsv")
 
