@@ -27,7 +27,6 @@ from docnmt.apps.serve.ask import (
     Passage,
     Sentences,
     Splits,
-    Tags,
     Wishes,
     check_sizes,
     event_of,
@@ -37,6 +36,7 @@ from docnmt.apps.serve.ask import (
     register_of,
     same,
 )
+from docnmt.apps.serve.file_processes import Tags
 from docnmt.apps.serve.http import (
     FORM,
     JSON,
