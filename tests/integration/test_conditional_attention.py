@@ -45,12 +45,6 @@ def test_backends_agree_at_the_size_of_a_document(visible, shape):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_gradcheck(backend):
-    layout, inputs = self_attention_inputs([[2, 0, 3], [1]])
-    assert torch.autograd.gradcheck(attend(layout, layout, 2, backend=backend), tuple(inputs))
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_equal_relevances_choose_the_same_sentences_in_every_batch(backend):
     layout, (q, k, v, sentence_q, _) = self_attention_inputs([[3, 4, 2, 3, 5], [2, 2, 2]])
     whole = attend(layout, layout, 2, backend=backend)(q, k, v, sentence_q, torch.zeros(8, *k.shape[1:]).double())
@@ -58,23 +52,6 @@ def test_equal_relevances_choose_the_same_sentences_in_every_batch(backend):
     rows = [x[:17] for x in (q, k, v, sentence_q)]
     alone = attend(first, first, 2, backend=backend)(*rows, torch.zeros(5, *k.shape[1:]).double())
     torch.testing.assert_close(whole[:17], alone, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_word_of_an_unselected_sentence_changes_nothing(backend):
-    layout, (q, k, v, sentence_q, sentence_k) = self_attention_inputs([[3, 4, 2, 5]])
-    chosen = torch.einsum("qhd,shd->qhs", sentence_q, sentence_k).topk(2).indices
-    run = attend(layout, layout, 2, backend=backend)
-    before = run(q, k, v, sentence_q, sentence_k)
-    changed_k, changed_v = k.detach().clone(), v.detach().clone()
-    changed_k[4] += 3  # a word of sentence 1
-    changed_v[4] -= 3
-    after = run(q, changed_k, changed_v, sentence_q, sentence_k)
-    reads = (chosen == 1).any(-1)
-    assert reads.any()
-    assert not reads.all()
-    assert torch.equal(after[~reads], before[~reads])
-    assert (after[reads] != before[reads]).any(-1).all()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -134,19 +111,9 @@ SELECT_ON = ["cumulative", "node"]
 LENGTHS_OF_HIERARCHICAL = [[5, 3, 0, 7, 2], [], [1], [0], [4, 0, 0, 0, 4, 2]]
 
 
-def attend_of_hierarchical(
-    tree, query_layout, key_layout, t, select_on="cumulative", backend="dispatch", count_copies=True
-):
-    return lambda *inputs: hierarchical_conditional_attention(
-        *inputs,
-        tree,
-        query_layout=query_layout,
-        key_layout=key_layout,
-        top_t=t,
-        select_on=select_on,
-        count_copies=count_copies,
-        backend=backend,
-    )
+def attend_of_tree(tree, query_layout, key_layout, t, backend="dispatch", **options):
+    options |= {"query_layout": query_layout, "key_layout": key_layout, "top_t": t, "backend": backend}
+    return lambda *inputs: hierarchical_conditional_attention(*inputs, tree, **options)
 
 
 def tree_over(layout) -> SentenceTree:
@@ -154,7 +121,7 @@ def tree_over(layout) -> SentenceTree:
     return build_tree(vectors, layout.document_offsets, lambda left, right: left)
 
 
-def self_attention_inputs_of_hierarchical(lengths=LENGTHS_OF_HIERARCHICAL, seed=0, **shape):
+def self_attention_inputs_of_tree(lengths=LENGTHS_OF_HIERARCHICAL, seed=0, **shape):
     layout = DocumentLayout.from_lengths(lengths)
     tree = tree_over(layout)
     return layout, tree, reference.random_inputs(layout, layout, tree.index.num_nodes, seed, **shape)
@@ -177,7 +144,7 @@ def test_parameters_of_summaries_and_merges_get_the_gradients_of_the_walk(docume
     q, k, v = queries.view(-1, 2, 4)[..., :3], words.view(-1, 2, 4)[..., :3], words.view(-1, 2, 4)
     inputs = reference.Inputs(q, k, v, sentence_q, node_k)
     slow = reference.selective(inputs, ql, kl, SelectionPolicy(t), tree)
-    fast = attend_of_hierarchical(tree, ql, kl, t, backend=backend)(*inputs)
+    fast = attend_of_tree(tree, ql, kl, t, backend=backend)(*inputs)
     torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
     if slow.requires_grad:
         leaves, weight = [queries, words, *summaries.parameters(), *relevance.parameters()], torch.randn_like(slow)
@@ -191,14 +158,14 @@ def test_parameters_of_summaries_and_merges_get_the_gradients_of_the_walk(docume
 
 @pytest.mark.parametrize("select_on", SELECT_ON)
 @pytest.mark.parametrize("wide", [1, 8, 256])
-def test_backends_agree_at_the_size_of_a_document_of_hierarchical(select_on, wide, monkeypatch):
+def test_backends_agree_at_the_size_of_a_document_of_tree(select_on, wide, monkeypatch):
     """Upper levels as one product down to levels of `wide` nodes, single keys gathered below."""
     monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
     generator = torch.Generator().manual_seed(3)
     lengths = [torch.randint(0, 6, (n,), generator=generator).tolist() for n in (150, 1, 17)]
-    layout, tree, inputs = self_attention_inputs_of_hierarchical(lengths)
+    layout, tree, inputs = self_attention_inputs_of_tree(lengths)
     dense, dispatch = (
-        reference.values_and_gradients(attend_of_hierarchical(tree, layout, layout, 3, select_on, backend), inputs)
+        reference.values_and_gradients(attend_of_tree(tree, layout, layout, 3, backend, select_on=select_on), inputs)
         for backend in BACKENDS
     )
     reference.assert_same(dispatch, dense)
@@ -215,7 +182,7 @@ def test_the_walk_is_the_papers_at_depth(select_on, count_copies, wide, monkeypa
     tree = tree_over(key_layout)
     inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, 1)
     policy = SelectionPolicy(3, select_on=select_on)
-    walk = attend_of_hierarchical(tree, query_layout, key_layout, 3, select_on, count_copies=count_copies)
+    walk = attend_of_tree(tree, query_layout, key_layout, 3, select_on=select_on, count_copies=count_copies)
     got = reference.values_and_gradients(walk, inputs)
     expected = reference.values_and_gradients(
         lambda *x: reference.selective(reference.Inputs(*x), query_layout, key_layout, policy, tree, count_copies),
@@ -226,13 +193,14 @@ def test_the_walk_is_the_papers_at_depth(select_on, count_copies, wide, monkeypa
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("select_on", SELECT_ON)
-def test_cuda_gives_the_same_of_hierarchical(select_on):
-    layout, tree, inputs = self_attention_inputs_of_hierarchical()
+def test_cuda_gives_the_same_of_tree(select_on):
+    layout, tree, inputs = self_attention_inputs_of_tree()
     moved = reference.Inputs(*(x.detach().cuda().requires_grad_() for x in inputs))
     there = layout.to("cuda")
-    got = reference.values_and_gradients(attend_of_hierarchical(tree_over(there), there, there, 2, select_on), moved)
+    on_card = attend_of_tree(tree_over(there), there, there, 2, select_on=select_on)
+    got = reference.values_and_gradients(on_card, moved)
     expected = reference.values_and_gradients(
-        attend_of_hierarchical(tree, layout, layout, 2, select_on, "dense"), inputs
+        attend_of_tree(tree, layout, layout, 2, "dense", select_on=select_on), inputs
     )
     reference.assert_same([x.cpu() for x in got], expected)
 

@@ -25,27 +25,14 @@ from docnmt.core.corpus import ParallelCorpus, read_meta, renumber
 from docnmt.core.vocabularies import stored_tokenizers
 
 Capture = pytest.CaptureFixture[str]
-ENGLISH = [
-    "The weather was very nice yesterday and we went for a long walk through the old town.",
-    "In the evening my sister cooked a meal that nobody of us will ever forget.",
-    "They have been living in this house for more than twenty years, and they like it.",
-    "Nobody knows why the train was late again, but everybody complained about it.",
-]
-GERMAN = [
-    "Das Wetter war gestern sehr schön, und wir machten einen langen Spaziergang durch die Altstadt.",
-    "Am Abend kochte meine Schwester ein Essen, das keiner von uns je vergessen wird.",
-    "Sie wohnen seit mehr als zwanzig Jahren in diesem Haus, und es gefällt ihnen.",
-    "Niemand weiß, warum der Zug schon wieder Verspätung hatte, aber alle beschwerten sich.",
-]
-GOOD = [(f"{e} Number {n}.", f"{g} Nummer {n}.") for n, (e, g) in enumerate(zip(ENGLISH * 3, GERMAN * 3, strict=True))]
+ENGLISH = ["The weather was very nice yesterday in the old town.", "Nobody knows why the train was late again."]
+GERMAN = ["Das Wetter war gestern sehr schön in der Altstadt.", "Niemand weiß, warum der Zug wieder zu spät war."]
+GOOD = [(f"{e} Number {n}.", f"{g} Nummer {n}.") for n, (e, g) in enumerate(zip(ENGLISH * 6, GERMAN * 6, strict=True))]
 #: Name, sentences: which documents the filters should find.
 TRAIN = [
     ("good 1", GOOD[:3]),
     ("test", [("A fine day.", "Ein Tag."), ("So it was.", "So war es."), ("New.", "Neu.")]),
     ("twice", [(f"  {e}", f"{g} ") for e, g in GOOD[:3]]),
-    ("unequal", [(ENGLISH[0] * 3, GERMAN[0]), (ENGLISH[1] * 3, GERMAN[1])]),
-    ("english", [(ENGLISH[2], ENGLISH[2]), (ENGLISH[3], ENGLISH[3])]),
-    ("mixed", [(ENGLISH[2] * 2, GERMAN[2] * 2), (ENGLISH[3] * 2, ENGLISH[3] * 2)]),
     ("good 2", GOOD[3:9]),
     ("alone", [(GERMAN[0] * 2, ""), *GOOD[9:12]]),
 ]
@@ -95,18 +82,20 @@ def test_each_filter_finds_its_own(folder: Path, capsys: Capture, options: list[
         ]
         line = 1 + sum(len(document) for _, document in TRAIN[: numbers[0] - 1])
         assert rows[1][1] == f"{folder / 'train.jsonl'}:{line}"
-        assert f"train: {len(lost)} of 8 documents" in report
+        assert f"train: {len(lost)} of {len(TRAIN)} documents" in report
         reasons = {"twice": "document 1", "test": "test data"}
         assert all(row[4].endswith(reasons[name]) for row, name in zip(rows[1:], lost, strict=True))
         assert ("1 duplicates" in report) == ("twice" in lost)
-        assert any("of 8 documents" in note for note in read_meta(folder / "data")["splits"]["train"]["notes"])
+        assert any(
+            f"of {len(TRAIN)} documents" in note for note in read_meta(folder / "data")["splits"]["train"]["notes"]
+        )
 
 
 def test_what_is_left_is_the_same_data_as_without_the_others(folder: Path) -> None:
-    assert run(folder, "--drop-duplicates", "--vocab-size", "90") == 0
+    assert run(folder, "--drop-duplicates", "--vocab-size", "65") == 0
     rows = (folder / "train.jsonl").read_text().splitlines(keepends=True)
     (folder / "train.jsonl").write_text("".join(row for row in rows if '"twice"' not in row))
-    assert run(folder, "--vocab-size", "90", out="again") == 0
+    assert run(folder, "--vocab-size", "65", out="again") == 0
     first, second = (read_meta(folder / name) for name in ("data", "again"))
     assert first["splits"]["train"]["lengths"] == second["splits"]["train"]["lengths"]
     for name in second["files"]:
@@ -320,11 +309,3 @@ def test_corpora_of_words_become_text_again(tmp_path: Path) -> None:
                     for line in (tmp_path / f"train.{language}").read_text(encoding="utf-8").splitlines()]  # fmt: skip
         assert list(found) == expected
     assert list(stored.references[0]) == texts["de"]
-
-
-@pytest.mark.parametrize("policy", ["error", "split", "truncate", "skip"])
-def test_below_the_limits_no_policy_changes_anything(text: ParallelText, policy: str) -> None:
-    assert text.preprocess("--long-policy", policy, "--max-sentence-tokens", "5000") == 0
-    assert text.preprocess("--max-sentence-tokens", "6000", destdir=text.folder / "plain") == 0
-    plain = ParallelCorpus.open(text.folder / "plain", "train")
-    np.testing.assert_array_equal(text.corpus("train").source.tokens, plain.source.tokens)

@@ -39,12 +39,15 @@ def examples(n: int = 120, d: int = 7, classes: int = 3, seed: int = 0) -> Examp
 class TorchClassifier:
     """Logistic regression as the toolkit writes it: seeds everything, then torch's Linear and Adam."""
 
-    def __init__(self, features: int, classes: int, l2: float, schedule: Schedule, seed: int = 1111) -> None:
-        self.random = np.random.RandomState(seed)
-        torch.manual_seed(seed)
-        self.model = nn.Linear(features, classes)
+    def __init__(self, features: int, classes: int, l2: float, schedule: Schedule) -> None:
+        self.random = np.random.RandomState(1111)
+        torch.manual_seed(1111)
+        self.model: nn.Module = nn.Linear(features, classes)
         self.optimizer = torch.optim.Adam(self.model.parameters(), weight_decay=l2)
         self.schedule = schedule
+
+    def loss(self, x: np.ndarray, y: np.ndarray) -> torch.Tensor:
+        return nn.functional.cross_entropy(self.model(torch.tensor(x)), torch.tensor(y))
 
     def fit(self, x: np.ndarray, y: np.ndarray, dev: Examples | None = None) -> float:
         if dev is None:
@@ -58,7 +61,7 @@ class TorchClassifier:
                 order = self.random.permutation(len(x))
                 for begin in range(0, len(x), self.schedule.batch_size):
                     batch = order[begin : begin + self.schedule.batch_size]
-                    loss = nn.functional.cross_entropy(self.model(torch.tensor(x[batch])), torch.tensor(y[batch]))
+                    loss = self.loss(x[batch], y[batch])
                     self.optimizer.zero_grad()
                     loss.backward()
                     self.optimizer.step()
@@ -93,31 +96,41 @@ def test_all_penalties_at_once_equal_the_toolkit_one_by_one(max_epoch: int) -> N
         np.testing.assert_allclose(weight[-1], one.model.bias.detach(), atol=2e-5)
 
 
+def toolkit_folds(train: Examples, penalties: list[float]) -> tuple[float, TorchClassifier]:
+    """The best mean over folds of all penalties, and a classifier with that penalty of the whole."""
+    from sklearn.model_selection import StratifiedKFold
+
+    scores = []
+    for penalty in penalties:
+        merits = []
+        for inner, outer in StratifiedKFold(n_splits=3, shuffle=True, random_state=1111).split(train.x, train.y):
+            one = TorchClassifier(7, train.classes, penalty, SHORT)
+            held_out = Examples(train.x[outer], train.y[outer])
+            merits.append(one.fit(train.x[inner], train.y[inner], held_out))
+        scores.append(round(100 * float(np.mean(merits)), 2))
+    one = TorchClassifier(7, train.classes, penalties[int(np.argmax(scores))], SHORT)
+    one.fit(train.x, train.y)
+    return max(scores), one
+
+
 def test_nested_folds_equal_the_toolkit() -> None:
     from sklearn.model_selection import StratifiedKFold
 
-    data, penalties = examples(90, classes=2, seed=3), [1e-4, 0.5]
-    folds = StratifiedKFold(n_splits=3, shuffle=True, random_state=1111)
-    dev, test = [], []
-    for rows, held_out in folds.split(data.x, data.y):
-        scores = []
-        for penalty in penalties:
-            merits = []
-            for inner, outer in folds.split(data.x[rows], data.y[rows]):
-                one = TorchClassifier(7, 2, penalty, SHORT)
-                merits.append(
-                    one.fit(
-                        data.x[rows[inner]], data.y[rows[inner]], Examples(data.x[rows[outer]], data.y[rows[outer]])
-                    )
-                )
-            scores.append(round(100 * float(np.mean(merits)), 2))
-        dev.append(max(scores))
-        one = TorchClassifier(7, 2, penalties[int(np.argmax(scores))], SHORT)
-        one.fit(data.x[rows], data.y[rows])
+    data, penalties, dev, test = examples(90, classes=2, seed=3), [1e-4, 0.5], [], []
+    for rows, held_out in StratifiedKFold(n_splits=3, shuffle=True, random_state=1111).split(data.x, data.y):
+        merit, one = toolkit_folds(Examples(data.x[rows], data.y[rows]), penalties)
+        dev.append(merit)
         test.append(round(100 * one.score(Examples(data.x[held_out], data.y[held_out])), 2))
     expected = {"dev accuracy": round(float(np.mean(dev)), 2), "accuracy": round(float(np.mean(test)), 2)}
-    protocol = Protocol(SHORT, folds=3, penalties=penalties)
-    assert protocols.nested_folds(data, protocol) == pytest.approx(expected)
+    assert protocols.nested_folds(data, Protocol(SHORT, folds=3, penalties=penalties)) == pytest.approx(expected)
+
+
+def test_folds_on_train_equal_the_toolkit() -> None:
+    data, test, penalties = examples(90, seed=8), examples(40, seed=9), [1e-4, 0.5]
+    merit, one = toolkit_folds(data, penalties)
+    results, answers = protocols.folds_on_train(data, test, Protocol(SHORT, folds=3, penalties=penalties))
+    assert results == pytest.approx({"dev accuracy": merit, "accuracy": round(100 * one.score(test), 2)})
+    np.testing.assert_array_equal(answers, one.model(torch.tensor(test.x)).argmax(1))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -141,45 +154,37 @@ def test_test_labels_choose_nothing() -> None:
     assert one["dev accuracy"] == protocols.given_splits(data, test, test, protocol)["dev accuracy"]
 
 
+class TorchRegression(TorchClassifier):
+    """Relatedness as the toolkit writes it: probabilities of five degrees."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(5, 5, 0.0, schedule)
+        self.model = nn.Sequential(self.model, nn.Softmax(dim=-1))
+
+    def loss(self, x: np.ndarray, y: np.ndarray) -> torch.Tensor:
+        return nn.functional.mse_loss(self.model(torch.tensor(x)), torch.tensor(protocols.degrees(y)))
+
+    def answers(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(self.model(torch.tensor(x)).detach().numpy() @ np.arange(1, 6))
+
+    def score(self, data: Examples) -> float:
+        return float(np.corrcoef(self.answers(data.x), data.y)[0, 1])
+
+
 def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = Schedule(epoch_size=3, tenacity=3, max_epoch=30)
     monkeypatch.setattr(protocols, "SCHEDULE", schedule)
     random = np.random.default_rng(6)
     direction = random.normal(size=5)
-
-    def pairs(n: int) -> Examples:
-        x = random.normal(size=(n, 5)).astype(np.float32)
-        return Examples(x, np.clip(2.5 + x @ direction, 0.2, 5))
-
-    train, dev, test = pairs(150), pairs(50), pairs(50)
-    shuffles = np.random.RandomState(1111)
-    torch.manual_seed(1111)
-    model = nn.Sequential(nn.Linear(5, 5), nn.Softmax(dim=-1))
-    optimizer = torch.optim.Adam(model.parameters())
-    targets = torch.tensor(protocols.degrees(train.y))
-    best, failures, epoch = -1.0, 0, 0
-    while epoch <= 30:
-        for _ in range(3):
-            order = shuffles.permutation(150)
-            for begin in range(0, 150, 64):
-                batch = order[begin : begin + 64]
-                loss = nn.functional.mse_loss(model(torch.tensor(train.x[batch])), targets[batch])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-        epoch += 3
-        merit = np.corrcoef(model(torch.tensor(dev.x)).detach().numpy() @ np.arange(1, 6), dev.y)[0, 1]
-        if merit > best:
-            best, stored = merit, copy.deepcopy(model)
-        else:
-            if failures >= 3:
-                break
-            failures += 1
-    expected = stored(torch.tensor(test.x)).detach().numpy() @ np.arange(1, 6)
+    x = random.normal(size=(250, 5)).astype(np.float32)
+    y = np.clip(2.5 + x @ direction, 0.2, 5)
+    train, dev, test = (Examples(x[a:b], y[a:b]) for a, b in ((0, 150), (150, 200), (200, 250)))
+    one = TorchRegression(schedule)
+    best = one.fit(train.x, train.y, dev)
     results = protocols.regression(train, dev, test)
     assert results["dev pearson"] == pytest.approx(best, abs=1e-5)
-    assert results["pearson"] == pytest.approx(np.corrcoef(expected, test.y)[0, 1], abs=1e-5)
-    assert results["mse"] == pytest.approx(np.mean((expected - test.y) ** 2), abs=1e-4)
+    assert results["pearson"] == pytest.approx(one.score(test), abs=1e-5)
+    assert results["mse"] == pytest.approx(np.mean((one.answers(test.x) - test.y) ** 2), abs=1e-4)
 
 
 def test_correlations_equal_scipy() -> None:
@@ -231,25 +236,6 @@ def test_pairs_are_taken_apart_in_order(tmp_path: Path) -> None:
     assert rows.sides[0] == [["good"], ["bad"], ["good"]]  # by lengths, then by score
     assert rows.sides[1] == [["bad"], ["bad"], ["good", "film"]]
     assert evaluate(task, tmp_path, bag_of_words(embeddings()), Protocol())["pearson"] > 0.9
-
-
-def test_folds_on_train_equal_the_toolkit() -> None:
-    from sklearn.model_selection import StratifiedKFold
-
-    data, test, penalties = examples(90, seed=8), examples(40, seed=9), [1e-4, 0.5]
-    folds = StratifiedKFold(n_splits=3, shuffle=True, random_state=1111)
-    scores = []
-    for penalty in penalties:
-        merits = []
-        for inner, outer in folds.split(data.x, data.y):
-            one = TorchClassifier(7, 3, penalty, SHORT)
-            merits.append(one.fit(data.x[inner], data.y[inner], Examples(data.x[outer], data.y[outer])))
-        scores.append(round(100 * float(np.mean(merits)), 2))
-    one = TorchClassifier(7, 3, penalties[int(np.argmax(scores))], SHORT)
-    one.fit(data.x, data.y)
-    results, answers = protocols.folds_on_train(data, test, Protocol(SHORT, folds=3, penalties=penalties))
-    assert results == pytest.approx({"dev accuracy": max(scores), "accuracy": round(100 * one.score(test), 2)})
-    np.testing.assert_array_equal(answers, one.model(torch.tensor(test.x)).argmax(1))
 
 
 def test_degrees_split_a_score_between_its_neighbours() -> None:

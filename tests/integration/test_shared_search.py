@@ -26,7 +26,7 @@ SEARCHES: dict[str, SearchConfig] = {
     "sampling": SamplingConfig(seed=3, **SHORT), "mbr": SamplingConfig(seed=3, mbr="chrf", mbr_samples=4, **SHORT),
 }  # fmt: skip
 GENERATOR = {"mbr": "sampling"}
-REQUESTS = [small_system.text(1 + n % 3, 2 + n % 5, seed=n) for n in range(8)]
+REQUESTS = [small_system.text(1 + n % 3, 2 + n % 5, seed=n) for n in range(5)]
 
 
 class Asked:
@@ -71,16 +71,8 @@ def served(
     return shared
 
 
-@pytest.mark.parametrize(
-    ("arch", "name"),
-    [*zip(ARCHITECTURES, itertools.cycle(list(SEARCHES)[:3]), strict=False), ("cond_transformer_tiny", "sampling"),
-     ("hier_cond_transformer_tiny", "beam_search"), ("doc_transformer_tiny", "mbr")],
-)  # fmt: skip
-def test_a_request_among_others_is_the_request_alone(arch: str, name: str) -> None:
-    models, search = [small_system.model(arch)], SEARCHES[name]
-    options = GenerationConfig(generator=GENERATOR.get(name, name), max_tokens=60, batch_size=8)
-    asked = [Asked(models, options, search, texts) for texts in REQUESTS]
-    served(models, asked, options, search)
+def assert_alone(asked: list[Asked]) -> None:
+    """Each request gets what it gets alone."""
     for each in asked:
         alone = each.alone()
         assert {n: found.text for n, found in each.found.items()} == {n: found.text for n, found in alone.items()}
@@ -88,36 +80,32 @@ def test_a_request_among_others_is_the_request_alone(arch: str, name: str) -> No
         assert scores == pytest.approx([found.score for _, found in sorted(alone.items())], rel=1e-5, abs=1e-4)
 
 
-def check_alone(models: list[Any], texts: Any = REQUESTS[:6], *, cancel: int = -1, **kinds: Any) -> list[Asked]:
-    """Check that each request, but one that leaves, gets what it gets alone."""
-    options = kinds.get("options", GenerationConfig(max_tokens=60, batch_size=8))
-    search = kinds.get("search", BeamSearchConfig(beam=2, **SHORT))
-    asked = [Asked(models, options, search, text) for text in texts]
-    served(models, asked, options, search, cancel=cancel)
-    for each in asked[cancel + 1 :]:
-        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
-    return asked
+@pytest.mark.parametrize(
+    ("arch", "name", "options"),
+    [
+        *((arch, name, {}) for arch, name in zip(ARCHITECTURES, itertools.cycle(list(SEARCHES)[:3]), strict=False)),
+        ("doc_transformer_tiny", "mbr", {}),
+        ("cond_transformer_tiny", "beam_search", {"target_context": "conditional"}),  # waits for its own text
+    ],
+)
+def test_a_request_among_others_is_the_request_alone(arch: str, name: str, options: dict[str, Any]) -> None:
+    models, search = [small_system.model(arch, **options)], SEARCHES[name]
+    generation = GenerationConfig(generator=GENERATOR.get(name, name), max_tokens=60, batch_size=8)
+    asked = [Asked(models, generation, search, texts) for texts in REQUESTS]
+    served(models, asked, generation, search)
+    assert_alone(asked)
 
 
-def test_models_that_read_their_own_text_wait_for_it() -> None:
-    models = [small_system.model("cond_transformer_tiny", target_context="conditional")]
-    assert models[0].reading.own_text
-    check_alone(models)
-
-
-def test_ensembles_share_a_search_too() -> None:
-    check_alone([small_system.model("hier_cond_transformer_tiny", seed=seed) for seed in (0, 1)])
-
-
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("name", ["beam_search", "mbr"])
 def test_a_request_that_leaves_changes_nothing_for_others(name: str) -> None:
-    options = GenerationConfig(generator=GENERATOR.get(name, name), max_tokens=60, batch_size=4)
-    texts, models = (
-        [small_system.text(6, 6, seed=77), *REQUESTS[:6]],
-        [small_system.model("hier_cond_transformer_tiny")],
-    )
-    left = check_alone(models, texts, cancel=0, options=options, search=SEARCHES[name])[0]
-    assert len(left.found) < left.job.corpus.num_sentences - 1
+    """Here of an ensemble."""
+    generation = GenerationConfig(generator=GENERATOR.get(name, name), max_tokens=60, batch_size=4)
+    models = [small_system.model("hier_cond_transformer_tiny", seed=seed) for seed in (0, 1)]
+    texts = [small_system.text(6, 6, seed=77), *REQUESTS[:3]]
+    asked = [Asked(models, generation, SEARCHES[name], text) for text in texts]
+    served(models, asked, generation, SEARCHES[name], cancel=0)
+    assert_alone(asked[1:])
+    assert len(asked[0].found) < asked[0].job.corpus.num_sentences - 1
 
 
 def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:

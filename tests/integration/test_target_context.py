@@ -15,38 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import OWN_TEXT, Numbers, batch, build
 from small_models import translate as translated
-from torch import Tensor
 
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.search.translate import forced_scores
-from docnmt.core.tokenizer import BOS
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import attend_earlier
-
-KINDS = ["summaries", "conditional"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_first_sentence_reads_exactly_nothing(kind: str) -> None:
-    """What the block adds to words of first sentences is 0 bit for bit, in training and in decoding."""
-    model = build("cond_transformer", target_context=kind).double()
-    text = batch(model)
-    added: list[Tensor] = []
-    for layer in model.decoder.layers:
-        layer.target.attention.output.register_forward_hook(lambda module, inputs, output: added.append(output))
-    first = torch.isin(text.target.layout.sentence_of_token, text.target.layout.document_offsets[:-1])
-    with torch.no_grad():
-        model(text)
-        assert len(added) == 2
-        assert all(bool((each[first] == 0).all()) and bool((each[~first] != 0).any(1).all()) for each in added)
-        memory = model.encode(text.source)
-        added.clear()
-        for written in ([], [model.remember(memory, 0, [7, 8])]):
-            beside = model.begin(memory, torch.tensor([1, 1]), 1, [written, [model.remember(memory, 0, [9])]])
-            model.step(torch.tensor([BOS, BOS]), beside)
-            assert all(bool((each[0] == 0).all()) == (not written) for each in added[-2:])
-            assert all(bool((each[1] != 0).any()) for each in added[-2:])
 
 
 @pytest.mark.parametrize(("name", "options"), OWN_TEXT)
@@ -94,14 +68,14 @@ def test_attention_to_earlier_summaries_word_by_word(lengths: list[list[int]], s
     assert_same_tensors([found, *filled[0]], [expected, *filled[1]])
 
 
-DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8, 9)]
+DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
 SHORT: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 4}
 SEARCH = BeamSearchConfig(beam=2, nbest=2, **SHORT)
 translate = partial(translated, documents=DOCUMENTS, search=SEARCH)
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "window"), [(*case, w) for n, case in enumerate(OWN_TEXT) for w in (None, 1 + n // 2 % 2)]
+    ("name", "options", "window"), [(*case, w) for case, w in zip(OWN_TEXT, (None, 1, None, 2, None, 1), strict=True)]
 )
 def test_a_translation_scores_as_if_its_forerunners_were_forced(
     name: str, options: dict[str, Any], window: int | None
