@@ -96,7 +96,7 @@ def test_blocks_of_sentences_are_decoded_as_they_are_trained(
     check_steps(model, batch(model))
 
 
-@pytest.mark.parametrize(("name", "options"), [*(JOINED[n] for n in (2, 3, 4, 12, 13)), *OWN_TEXT], ids=name_of)
+@pytest.mark.parametrize(("name", "options"), [*(JOINED[n] for n in (3, 4, 13)), *OWN_TEXT[::2]], ids=name_of)
 def test_as_many_sentences_out_as_in_whatever_the_batch(name: str, options: dict[str, Any]) -> None:
     check_model(name, **options)
 
@@ -160,33 +160,21 @@ def test_slots_leave_and_join_without_a_trace(name: str, options: dict[str, Any]
             torch.testing.assert_close(third[row], expected[first + 1], rtol=0, atol=1e-10)
 
 
-UNREAD = [
+POST: dict[str, Any] = {"norm": "post", "context_norm": "pre"}
+UNREAD: list[tuple[str, dict[str, Any], set[str]]] = [
     ("transformer", {"max_positions": 9}, {"max_positions"}),
     ("transformer", {"max_positions": 9, "position": "learned"}, set()),
     ("doc_transformer", {"max_positions": 9, "learned_levels": True}, set()),
     ("doc_transformer", {"max_positions": 9, "learned_words": True}, set()),
-    ("doc_transformer", {"max_positions": 9, "position": "learned"}, set()),
-    ("doc_transformer", {"max_positions": 9}, {"max_positions"}),
     ("doc_transformer", {"max_positions": 9, "learned_levels": True, "levels": 1}, {"max_positions", "learned_levels"}),
     ("doc_transformer", {"attention": "linear", "cross_relative": False}, {"cross_relative"}),
-    ("doc_transformer", {"attention": "linear", "relative_horizon": 4, "cross_relative": False}, set()),
     ("scaleformer", {"cross_relative": False}, set()),
-    ("transformer", {"cross_relative": False}, {"cross_relative"}),
-    ("hier_transformer", {"norm": "post", "context_norm": "pre"}, set()),
-    ("hier_transformer", {"norm": "post", "context_norm": "pre", "context_placement": "heads"}, {"context_norm"}),
-    ("hier_transformer", {"norm": "post", "context_norm": "pre", "context_placement": "replace"}, {"context_norm"}),
-    *(  # all heads are the context's
-        (
-            "hier_transformer",
-            {"norm": "post", "context_norm": "pre", "context_placement": "replace", **all_of_them},
-            set(),
-        )
-        for all_of_them in ({"context_heads": 8}, {"heads": 1})
-    ),
+    ("hier_transformer", POST, set()),
+    ("hier_transformer", {**POST, "context_placement": "heads"}, {"context_norm"}),
+    ("hier_transformer", {**POST, "context_placement": "replace"}, {"context_norm"}),
+    ("hier_transformer", {**POST, "context_placement": "replace", "heads": 1}, set()),  # all heads are the context's
     ("doc_transformer", {"levels": 3, "level_scale": 0.2, "position_count": "document"}, set()),
-    ("doc_transformer", {"levels": 1, "learned_levels": True}, {"learned_levels"}),
     ("doc_transformer", {"position": "learned", "levels": 2, "position_count": "unit"}, {"levels", "position_count"}),
-    ("hier_transformer", {"position": "learned", "position_count": "document"}, set()),
     ("hier_transformer", {"position": "rope", "position_count": "document"}, {"position_count"}),
     ("hier_transformer", {"context_sides": "decoder", "summary_input": "layer"}, {"summary_input"}),
 ]

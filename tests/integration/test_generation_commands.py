@@ -97,7 +97,7 @@ def test_each_sentence_has_a_limit_and_words_of_its_own(arch: str) -> None:
         assert len({piece for each in found for piece in each.pieces}) < sum(len(each.pieces) for each in found)
 
 
-@pytest.mark.parametrize("more", [(), ("--nbest", "2", "--batch-size", "1"), ("--prefix-references", "0.4")])
+@pytest.mark.parametrize("more", [("--nbest", "2", "--batch-size", "1"), ("--prefix-references", "0.4")])
 def test_generate_prints_alignments_and_changes_nothing_else(run: Run, folder: Path, more: tuple[str, ...]) -> None:
     words = ("generate", "data", "--path", "run", *SHORT, *more)
     plain = run(*words)[1].splitlines()
@@ -181,16 +181,6 @@ def test_translate_keeps_lines(run: Run, stdin: bytes) -> None:
     lines = stdin.removeprefix(b"\xef\xbb\xbf").decode().split("\n")
     lines = lines if lines[-1] else lines[:-1]
     assert [bool(line) for line in out.split("\n")[:-1]] == [bool(line.strip()) for line in lines]
-
-
-def test_translate_reads_the_corpus_form_as_generate_does(run: Run, folder: Path) -> None:
-    source = (folder / "test.en").read_bytes()
-    translated = run("translate", "--path", "run", "--input-format", "corpus", *SHORT, stdin=source)[1]
-    generated = run("generate", "data", "--path", "run", "--results-path", "again", *SHORT)[1]
-    assert (folder / "again" / "hypotheses.txt").read_text(encoding="utf-8") == translated
-    assert [line for line in translated.split("\n") if line] == [
-        line.split("\t")[2] for line in generated.split("\n") if line.startswith("D-")
-    ]
 
 
 def test_rows_are_translated_as_the_documents_that_they_form(run: Run, folder: Path) -> None:

@@ -68,7 +68,7 @@ def consensus(samples: SentenceResult) -> str:
     return texts[utilities.index(max(utilities))]
 
 
-@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "doc_transformer_tiny"])
+@pytest.mark.parametrize("arch", ["hier_cond_transformer_tiny", "doc_transformer_tiny"])
 def test_minimum_bayes_risk_gives_what_a_double_loop_over_the_samples_finds(arch: str) -> None:
     """Sentence by sentence, also where a whole document is one sample; whatever the batch."""
     model, settings = undecided(arch), {"temperature": 0.7, "seed": 5, "max_len_a": 1, "max_len_b": 4}
@@ -101,17 +101,6 @@ def test_later_sentences_read_the_sample_that_was_chosen(monkeypatch: pytest.Mon
             read.clear()
             found = translate(model, [document], search=search, generator="sampling")
             assert {r.number: list(r.nbest[0].pieces) for r in found} == read
-
-
-def test_scores_are_those_of_the_pieces_and_the_end() -> None:
-    for result in translate(small_system.model(), search=BeamSearchConfig(beam=4, nbest=4, lenpen=0.5)):
-        scores = [found.score for found in result.nbest]
-        assert scores == sorted(scores, reverse=True)
-        assert len({found.pieces for found in result.nbest}) == 4
-        for found in result.nbest:
-            assert len(found.piece_scores) == len(found.pieces)
-            end = found.score * (len(found.pieces) + 1) ** 0.5 - sum(found.piece_scores)
-            assert end < 1e-4  # what is missing is the log-probability of </s>
 
 
 def test_an_ensemble_averages_probabilities() -> None:
@@ -166,7 +155,7 @@ def in_half(kind: torch.dtype) -> Callable[[Any], None]:
 eight_bits = pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
 
 
-@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
+@pytest.mark.parametrize("arch", ["hier_cond_transformer_tiny", "copy_transformer_tiny"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
     ("rounded", "near"),
@@ -255,7 +244,7 @@ def test_every_generator_obeys(generator: str, search: Any) -> None:
     ("concat_transformer", {"source_context": 3, "target_window": 2}),
     ("cond_transformer", {}),
 ])  # fmt: skip
-@pytest.mark.parametrize("length", range(2, 8))
+@pytest.mark.parametrize("length", range(2, 6))
 def test_what_is_asked_is_read_with_what_stands_before_it(name: str, settings: dict[str, int], length: int) -> None:
     """However many sentences come before: the nearest one matters, and what a unit cannot hold does not."""
     context, reach = small_system.text(1, 40, seed=2)[0][:length], settings.get("source_context", 2)
@@ -282,34 +271,9 @@ def test_what_is_asked_is_read_with_what_stands_before_it(name: str, settings: d
         assert score(place) == pytest.approx(plain, abs=1e-6)
 
 
-@pytest.mark.parametrize("arch", ["transformer_tiny", "cond_transformer_tiny"])
-def test_generative_questions_are_answered_as_docnmt_translate_does(
-    arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The last sentence of each document's translation is what is searched."""
-    questions = [Question(ForcedExample(tuple(d[:-1]), d[-1], (), ""), "dog", {}) for d in DOCUMENTS]
-    models = ModelsConfig(str(small_system.save(tmp_path / "model.safetensors", arch)))
-    search = BeamSearchConfig(beam=2, max_len_a=0.5)
-    found = answers(questions, models, GenerationConfig(), search)
-    corpus = small_system.corpus(DOCUMENTS)
-    loaded = load_models(models)
-    results = list(translate_corpus(loaded.models, loaded.task, corpus, GenerationConfig(), search))
-    assert found == [results[end - 1].text for end in corpus.document_offsets[1:]]
-    rows = [f"{found[n].split()[0]}\t{'<SEP>'.join(d[:-1])}\t{d[-1]}\n" for n, d in enumerate(DOCUMENTS)]
-    (tmp_path / "questions.tsv").write_text("expected\tsrc_context\tsrc\n" + "".join(rows), encoding="utf-8")
-    arguments = ["--generative", f"{tmp_path}/questions.tsv", "--path", models.path, "--beam", "2"]
-    assert score.main([*arguments, "--max-len-a", "0.5"]) == 0
-    assert "all                        100.0%         -         3" in capsys.readouterr().out
-    (tmp_path / "questions.tsv").write_text("expected\tsrc\na\tb\nc\t\n", encoding="utf-8")
-    assert score.main(arguments) == 1
-    said = capsys.readouterr().err
-    assert "question 2 " in said
-
-
-def test_questions_with_given_contexts_are_answered_as_docnmt_translate_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Only some sentences of a context may have translations; empty sentences are left out with theirs."""
+def test_questions_are_answered_as_docnmt_translate_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last sentence of each document's translation, without and with translations of some sentences before it;
+    empty sentences are left out with theirs."""
     options = {"target_context": "conditional"}
     models = ModelsConfig(str(small_system.save(tmp_path / "model.safetensors", "cond_transformer_tiny", **options)))
     search, said = BeamSearchConfig(beam=2, max_len_a=0.5), small_system.text(3, 9, seed=8)
@@ -318,24 +282,32 @@ def test_questions_with_given_contexts_are_answered_as_docnmt_translate_does(
         Question(ForcedExample(("", *d[:-1]), d[-1], ("left out", *known[n]), ""), "dog", {})
         for n, d in enumerate(DOCUMENTS)
     ]
-    found = answers(questions, models, GenerationConfig(), search, given=True)
-    loaded, corpus = load_models(models), small_system.corpus(DOCUMENTS)
-    given = [translation or None for lines in known for translation in [*lines, ""]]
-    results = translate_corpus(loaded.models, loaded.task, corpus, GenerationConfig(), search, given=given)
-    lasts = {int(end) - 1 for end in corpus.document_offsets[1:]}
-    assert found == [result.text for result in results if result.number in lasts]
-    assert found != answers(questions, models, GenerationConfig(), search)
+    loaded, corpus, found = load_models(models), small_system.corpus(DOCUMENTS), []
+    for texts in (None, [translation or None for lines in known for translation in [*lines, ""]]):
+        found.append(answers(questions, models, GenerationConfig(), search, given=texts is not None))
+        results = translate_corpus(loaded.models, loaded.task, corpus, GenerationConfig(), search, given=texts)
+        lasts = {int(end) - 1 for end in corpus.document_offsets[1:]}
+        assert found[-1] == [result.text for result in results if result.number in lasts]
+    assert found[0] != found[1]
 
-    rows = [f"dog\t{'<SEP>'.join(d[:-1])}\t{d[-1]}\t{'<SEP>'.join(known[n])}\n" for n, d in enumerate(DOCUMENTS)]
-    path = tmp_path / "questions.tsv"
-    path.write_text("expected\tsrc_context\tsrc\ttgt_context\n" + "".join(rows), encoding="utf-8")
+    path, columns = tmp_path / "questions.tsv", ["expected", "src_context", "src", "tgt_context"]
     arguments = ["--generative", str(path), "--path", models.path, "--beam", "2", "--max-len-a", "0.5"]
-    assert score.main([*arguments, "--given-context"]) == 0
-    assert "        3\n" in capsys.readouterr().out
+    for more, written in zip(([], ["--given-context"]), found, strict=True):
+        rows = [
+            [written[n].split()[0], "<SEP>".join(d[:-1]), d[-1], "<SEP>".join(known[n])]
+            for n, d in enumerate(DOCUMENTS)
+        ]
+        path.write_text("".join("\t".join(row) + "\n" for row in [columns, *rows]), encoding="utf-8")
+        assert score.main([*arguments, *more]) == 0
+        assert "all                        100.0%         -         3" in capsys.readouterr().out
     sentence_model = small_system.save(tmp_path / "alone.safetensors", "transformer_tiny")
-    capsys.readouterr()
-    assert score.main([*arguments[:2], "--path", str(sentence_model), "--max-len-a", "0.5", "--given-context"]) == 0
+    assert score.main([*arguments[:2], "--path", str(sentence_model), *arguments[6:], "--given-context"]) == 0
     assert "note: --given-context: " in capsys.readouterr().err
-    path.write_text("expected\tsrc_context\tsrc\na\tb\tc\n", encoding="utf-8")
-    assert score.main([*arguments, "--given-context"]) == 1
-    assert "--given-context" in (capsys.readouterr().err)
+    for rows, more, named in (
+        ([["a", "", "b", ""], ["c", "", "", ""]], [], "question 2 "),
+        ([["a", "b", "c"]], ["--given-context"], "--given"),
+    ):
+        lines = [columns[: len(rows[0])], *rows]
+        path.write_text("".join("\t".join(row) + "\n" for row in lines), encoding="utf-8")
+        assert score.main([*arguments, *more]) == 1
+        assert named in capsys.readouterr().err

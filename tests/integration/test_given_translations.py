@@ -17,7 +17,7 @@ import pytest
 import small_system
 import torch
 from commands import SHORT
-from small_models import OWN_TEXT, Numbers, assert_same, build
+from small_models import OWN_TEXT, Numbers, build
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batch import collate, planned_units
@@ -42,7 +42,7 @@ JOINED: list[tuple[str, dict[str, Any]]] = [
     ("scaleformer", {}),
     ("han", {}),
 ]
-CASES = [*APART, *OWN_TEXT[2:5], *JOINED]
+CASES = [*APART, *OWN_TEXT[2:4], *JOINED]
 SEARCH = BeamSearchConfig(beam=3, nbest=2, lenpen=0.7, max_len_a=0.3, max_len_b=3)
 GREEDY = GreedyConfig(max_len_a=0.3, max_len_b=3)
 SAMPLING = SamplingConfig(nbest=2, max_len_a=0.3, max_len_b=3)
@@ -71,14 +71,6 @@ def foreign(seed: int, share: float = 0.5) -> list[str | None]:
     return given
 
 
-def assert_rest(found: list[SentenceResult], whole: list[SentenceResult], given: Sequence[str | None]) -> None:
-    """`found` is `whole` without what is given."""
-    expected = [result for result in whole if given[result.number] is None]
-    assert 0 < len(expected) < len(whole)
-    assert [result.number for result in found] == [result.number for result in expected]
-    assert_same(found, expected)
-
-
 def teacher_forced(model: Any, texts: list[str]) -> Iterator[float]:
     """log p(text </s>) of each sentence after the true texts before it, of one pass over all units."""
     corpus = small_system.corpus(DOCUMENTS)
@@ -102,46 +94,14 @@ def test_the_rest_scores_as_one_pass_over_given_and_found_scores_it(
     for result in found:
         texts[result.number] = result.text
     forced = list(teacher_forced(model, texts))
+    assert LoadedModels((), (model,), small_system.task()).reads_translations == ((name, options) not in APART)
     assert [result.nbest[0].score for result in found] == pytest.approx(
         [forced[result.number] for result in found], abs=1e-3
     )
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_what_is_given_matters_to_those_alone_that_read_it(name: str, options: dict[str, Any]) -> None:
-    model = build(name, **options)
-    given = [
-        text if number == 0 else None for document in DOCUMENTS for number, text in enumerate(["7 8", *document[1:]])
-    ]
-    first, second = (translate(model, [text and other for text in given]) for other in ("7 8", "9 9 9 9 9 9"))
-    scores = [[result.nbest[0].score for result in each] for each in (first, second)]
-    assert LoadedModels((), (model,), small_system.task()).reads_translations == ((name, options) not in APART)
-    if (name, options) in APART:
-        assert_same(first, second)
-        assert_rest(first, translate(model), given)
-    else:
-        assert scores[0] != pytest.approx(scores[1], abs=1e-4)
-
-
-@pytest.mark.parametrize("window", [0, 1, 2])
-def test_no_further_back_than_the_window(window: int) -> None:
-    model = build("cond_transformer", target_context="conditional", target_top_t=4)
-    document, given = small_system.text(1, 9, seed=4)[0][:5], ["7 8", "9", "5 6", "11 12 13", "4"]
-    assert len(document) == 5
-
-    def score(given: Sequence[str], asked: int, place: int, words: str) -> float:
-        texts = [None if n == asked else words if n == place else text for n, text in enumerate(given)]
-        (result,) = translate(model, texts, documents=[document], window=window)
-        return float(result.nbest[0].score)
-
-    for asked in (2, 4):  # all others are given, or its own choice of words would carry a change on
-        for place in {0, 1, 2, 3, 4} - {asked}:
-            apart = abs(score(given, asked, place, given[place]) - score(given, asked, place, "30 31 32 33"))
-            assert (apart > 1e-5) == (place < asked <= place + window), (asked, place)
-
-
 @pytest.mark.parametrize(
-    ("name", "options", "search"), [(*case, (GREEDY, SEARCH, SAMPLING)[n % 3]) for n, case in enumerate(CASES)]
+    ("name", "options", "search"), [(*case, (GREEDY, SEARCH, SAMPLING)[n % 3]) for n, case in enumerate(CASES[1::2])]
 )
 def test_of_sentences_without_a_subword_nothing_is_written(name: str, options: dict[str, Any], search: Any) -> None:
     """The first of a document, one inside, the last, and a whole document; the rest as if they were given as empty."""
@@ -211,14 +171,8 @@ TEXT = "A dog.  The cat sees it!\n\n \nOld river. Then he\nThe tree\nin. it. he\
 def test_translate_writes_what_is_given_as_it_is_and_the_rest_for_each_line(run: Run, folder: Path) -> None:
     command = ["translate", "--path", "run", *SHORT]
     plain = run(*command, stdin=TEXT.encode())[1].split("\n")
-    given = [
-        "Ein  Hund. Die Katze!",
-        "",
-        "\t",
-        "",
-        "Der Baum. Und mehr. ",
-        "",
-    ]  # as many sentences, none, more than there are
+    # as many sentences, none, more than there are
+    given = ["Ein  Hund. Die Katze!", "", "\t", "", "Der Baum. Und mehr. ", ""]
     (folder / "some.de").write_text("\r\n".join(given) + "\r\n", encoding="utf-8")
     status, out, _ = run(*command, "--given", "some.de", stdin=TEXT.encode())
     assert status == 0

@@ -16,7 +16,7 @@ from small_models import build
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.core.batch import IGNORE, DroppedContexts, HiddenWords, TranslationBatch, collate_source, planned_units
+from docnmt.core.batch import IGNORE, DroppedContexts, HiddenWords, TranslationBatch, planned_units
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, in_form
@@ -43,20 +43,6 @@ def source_rows(batch: TranslationBatch) -> list[list[int]]:
     """The source tokens of each unit."""
     ends = batch.source.layout.documents.host
     return [batch.source.tokens[a:b].tolist() for a, b in itertools.pairwise(ends)]
-
-
-@pytest.mark.parametrize("name", ["doc_transformer", "concat_transformer"])
-def test_masks_fall_on_the_same_words_without_breaks(name: str) -> None:
-    texts, hidden = corpus(), []
-    for breaks in (True, False):
-        model = small_system.model(name + "_tiny", source_breaks=breaks)
-        units = planned_units(model.reading, texts)
-        chosen = np.arange(len(units))
-        text = collate_source(texts, units, chosen, model.reading)
-        hide = HiddenWords(0.5, 0.5, (1, 1, 0), model.reading.source_breaks)
-        tokens = hide.hide(text, texts, units, chosen).tokens
-        hidden.append(tokens[text.tokens != BRK])
-    assert hidden[0].equal(hidden[1])
 
 
 @pytest.mark.parametrize("name", ["transformer", "hier_cond_transformer", "doc_transformer", "concat_transformer"])

@@ -100,44 +100,12 @@ def test_what_does_not_go_together_is_refused(
 # Processes that are killed, hung up or terminated at any moment and started again end with what one process gives.
 
 
-LAST_OF_KILLS = "checkpoint_last.safetensors"
 TRAIN = "import sys; sys.path.insert(0, sys.argv[1]); import toy; from pathlib import Path\n"
-TRAIN += "train = lambda: sys.exit(toy.train(Path(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:], arch='toy_other'))\n"
-#: One process after the other until one does not die, ten at most. Before, another training imports what they need.
-AGAIN = """
-import os
-assert toy.train(Path(sys.argv[2]), Path(sys.argv[3] + "-before"), "--max-update", "1", arch="toy_other") == 0
-for _ in range(10):
-    if (child := os.fork()) == 0:
-        train()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print(status, flush=True)
-    if status == 0:
-        break
-"""
+TRAIN += "sys.exit(toy.train(Path(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:], arch='toy_other'))\n"
 
 
-def command(data: Path, run: Path, *options: str, code: str = "train()") -> list[str]:
-    return [sys.executable, "-c", TRAIN + code, str(Path(toy.__file__).parent), str(data), str(run), *options]
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
-def test_training_that_dies_again_and_again(tmp_path: Path, number: signal.Signals) -> None:
-    """Every process dies in its eighth forward pass, two of which are the probe's."""
-    data = write_toy_data(tmp_path / "data")
-    limits = ("--max-update", "11", "--save-interval-updates", "2")
-    assert train_toy(data, tmp_path / "whole", *limits, arch="toy_other") == 0
-    deaths = ("--signal-at", "8", "--signal-number", str(int(number)))
-    done = subprocess.run(
-        command(data, tmp_path / "parts", *limits, *deaths, code=AGAIN), capture_output=True, text=True, check=False
-    )
-    *dead, status = map(int, done.stdout.split())
-    assert status == 0, done.stderr
-    assert set(dead) <= {-number, 128 + signal.SIGTERM}, done.stderr
-    assert len(dead) >= 2
-    assert_same_checkpoint(tmp_path / "whole" / LAST_OF_KILLS, tmp_path / "parts" / LAST_OF_KILLS)
-    assert log(tmp_path / "whole") == log(tmp_path / "parts")
-    assert not list((tmp_path / "parts").glob(".*.tmp"))
+def command(data: Path, run: Path, *options: str) -> list[str]:
+    return [sys.executable, "-c", TRAIN, str(Path(toy.__file__).parent), str(data), str(run), *options]
 
 
 @pytest.mark.slow
@@ -164,7 +132,7 @@ def test_training_under_random_signals(tmp_path: Path, seed: int) -> None:
         assert status in (0, -9, -15, -1, -2, 130, 143), error
         if status == 0:
             break
-    assert_same_checkpoint(tmp_path / "whole" / LAST_OF_KILLS, tmp_path / "parts" / LAST_OF_KILLS)
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
     assert log(tmp_path / "whole") == log(tmp_path / "parts")
     assert inspect(["--verify", str(tmp_path / "parts")]) == 0
 

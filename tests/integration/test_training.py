@@ -34,7 +34,7 @@ def test_learns_and_says_so(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert "model.output.weight" not in best.tensors  # tied to the embedding
 
 
-@pytest.mark.parametrize("stops", [(1,), (7,), (3, 11), (10, 20)])
+@pytest.mark.parametrize("stops", [(1, 7), (3, 11, 20)])
 def test_resume_is_bit_exact(data: Path, tmp_path: Path, stops: tuple[int, ...]) -> None:
     """Stopping anywhere, also in the middle of an epoch and of a logging interval, changes no bit."""
     common = ("--validate-interval-updates", "5", "--update-freq", "2", "--bf16", "--force-bf16", "--ema", "0.9")
@@ -51,7 +51,7 @@ def test_resume_keeps_patience_and_best(data: Path, tmp_path: Path) -> None:
     """Patience counts across runs: validations go up and down, because the rate is far too high."""
     common = ("--lr", "1", "--lr-scheduler", "constant", "--patience", "2")
     train(data, tmp_path / "whole", *common)
-    for epoch in range(1, 30):
+    for epoch in range(1, 30, 3):
         train(data, tmp_path / "parts", *common, "--max-epoch", str(epoch))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert log(whole) == log(parts)
@@ -136,13 +136,6 @@ def test_foreign_folder_is_refused(data: Path, tmp_path: Path, capsys: pytest.Ca
     assert [file.name for file in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
 
 
-def test_overwrite_starts_anew(data: Path, tmp_path: Path) -> None:
-    train(data, tmp_path / "run", "--max-update", "6")
-    assert train(data, tmp_path / "run", "--max-update", "4", "--seed", "5", "--overwrite") == 0
-    train(data, tmp_path / "fresh", "--max-update", "4", "--seed", "5")
-    assert log(tmp_path / "run") == log(tmp_path / "fresh")
-
-
 # `--ema`: the mean of the weights is judged and used; training itself does not know of it.
 
 
@@ -199,7 +192,7 @@ def test_weights_of_different_models_have_no_mean(
 def test_plateau_schedule_continues(data: Path, tmp_path: Path) -> None:
     common = ("--lr-scheduler", "plateau", "--lr", "1", "--warmup-updates", "0")
     train(data, tmp_path / "whole", *common, "--max-epoch", "6")
-    for epoch in (2, 3, 6):
+    for epoch in (3, 6):
         train(data, tmp_path / "parts", *common, "--max-epoch", str(epoch))
     assert log(tmp_path / "whole") == log(tmp_path / "parts")
     assert log(tmp_path / "whole", ["train"])[-1]["lr"] < 1

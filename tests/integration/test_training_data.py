@@ -59,11 +59,16 @@ def test_cut_pieces_are_full_and_fit(costs: list[int], limit: int) -> None:
     assert sum(last - first for _, first, last, _ in found) == sum(last - first for _, first, last, _ in rows(whole))
 
 
-def dataset(model: Any, documents: list[list[str]], name: str) -> TranslationDataset:
-    corpus = small_system.corpus(documents)
-    corpus = replace(corpus, target=corpus.source)
-    units = planned_units(model.reading, corpus)
-    return TranslationDataset(corpus, units, model.reading, name)
+def corpus(documents: list[list[str]]) -> ParallelCorpus:
+    """Documents that are their own translations."""
+    source = small_system.corpus(documents)
+    return replace(source, target=source.source)
+
+
+def loss(model: Any, batch: Any) -> tuple[Any, int]:
+    """Summed over a batch, and of how many tokens."""
+    total, size, _ = CrossEntropy(label_smoothing=0.0)(model, batch)
+    return total, size
 
 
 @pytest.mark.parametrize(
@@ -78,7 +83,11 @@ def dataset(model: Any, documents: list[list[str]], name: str) -> TranslationDat
 def test_a_batch_of_two_corpora_is_both_of_their_batches(name: str, settings: dict[str, Any]) -> None:
     """Loss, features and search's memory of a mixed batch are those of its parts."""
     model = build(name, **settings).double()
-    parts = [dataset(model, small_system.text(3, 4, seed=seed), f"corpus {seed}") for seed in (1, 2)]
+    of = [corpus(small_system.text(3, 4, seed=seed)) for seed in (1, 2)]
+    parts = [
+        TranslationDataset(each, planned_units(model.reading, each), model.reading, f"corpus {n}")
+        for n, each in enumerate(of, 1)
+    ]
     mixture = Mixture.draw(parts, [1.0, 2.0], seed=1, epoch=1)
     counts = [len(part.sizes) for part in parts]
     assert mixture.sizes.tolist() == [*parts[0].sizes, *parts[1].sizes, *parts[1].sizes]
@@ -105,9 +114,9 @@ def test_overlapping_windows_count_a_sentence_once_but_in_training(data: Path) -
     batch = parts.batch(np.arange(len(parts.sizes)))
     assert batch.num_tokens == labels
     with torch.no_grad():
-        loss, _, _ = CrossEntropy(label_smoothing=0.0)(model, batch)
+        total, _ = loss(model, batch)
         forced = token_log_probs([model], task, corpus, max_tokens=200)
-    assert float(loss) == pytest.approx(-sum(each.sum() for each in forced), rel=1e-5)
+    assert float(total) == pytest.approx(-sum(each.sum() for each in forced), rel=1e-5)
     learning = task.dataset("train", model, training=True)
     units = planned_units(model.reading, task.corpus("train"))
     seen = learning.batch(np.arange(len(learning.sizes))).labels
@@ -128,23 +137,17 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def corpus() -> ParallelCorpus:
-    """Documents that are their own translations."""
-    source = small_system.corpus(small_system.text(4, 7, seed=3))
-    return replace(source, target=source.source)
-
-
 def dataset_of_units(model: Any, size: int, window: int | None = None) -> TranslationDataset:
-    of = corpus()
+    of = corpus(small_system.text(2, 6, seed=3))
     return TranslationDataset(of, context_units(document_units(of.document_offsets), window, size), model.reading, "")
 
 
 def gradient(model: Any, data: TranslationDataset, chosen: list[int]) -> tuple[float, torch.Tensor]:
     """The summed loss of some units, and its gradient in one vector."""
     model.zero_grad()
-    loss, _, _ = CrossEntropy(label_smoothing=0.0)(model, data.batch(np.array(chosen)))
-    loss.backward()
-    return float(loss.detach()), torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    total, _ = loss(model, data.batch(np.array(chosen)))
+    total.backward()
+    return float(total.detach()), torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
 @given(st.lists(st.integers(0, 9), max_size=6), st.integers(0, 5), st.none() | st.integers(0, 4))
@@ -168,12 +171,12 @@ def test_units_read_in_their_documents_are_parts_of_the_whole(name: str, setting
     """Loss and gradient of all units, in one batch and one by one, are those of one pass over the documents."""
     model = build(name, **settings).double()
     whole, units = dataset_of_units(model, 0), dataset_of_units(model, size)
-    loss, slope = gradient(model, whole, list(range(len(whole.sizes))))
+    total, slope = gradient(model, whole, list(range(len(whole.sizes))))
     assert len(units.sizes) > len(whole.sizes)
     together = gradient(model, units, list(range(len(units.sizes))))
     each = [gradient(model, units, [unit]) for unit in range(len(units.sizes))]
     for found, slopes in (together, (sum(one for one, _ in each), torch.stack([g for _, g in each]).sum(0))):
-        assert found == pytest.approx(loss, rel=1e-12)
+        assert found == pytest.approx(total, rel=1e-12)
         assert torch.allclose(slopes, slope, rtol=1e-9, atol=1e-9)
 
 
@@ -191,8 +194,8 @@ def test_a_window_is_the_document_cut_out_by_hand(name: str, settings: dict[str,
         written = (unit.first[number] <= inside) & (inside < unit.last[number])
         labels = hand.labels.masked_fill(~torch.from_numpy(written)[hand.target.layout.sentence_of_token], IGNORE)
         with torch.no_grad():
-            expected, size, _ = CrossEntropy(label_smoothing=0.0)(model, replace(hand, labels=labels))
-            found, own_size, _ = CrossEntropy(label_smoothing=0.0)(model, units.batch(np.array([number])))
+            expected, size = loss(model, replace(hand, labels=labels))
+            found, own_size = loss(model, units.batch(np.array([number])))
         assert (float(found), own_size) == (pytest.approx(float(expected), rel=1e-12), size)
 
 
@@ -206,10 +209,8 @@ def test_every_sentence_is_read_at_first_in_training_only(arch: str) -> None:
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     contexts = [module for module in model.modules() if isinstance(module, ConditionalAttention)]
-    corpus = small_system.corpus(small_system.text(3, 9, seed=3))
-    corpus = replace(corpus, target=corpus.source)
-    units = document_units(corpus.document_offsets)
-    batch = collate(corpus, units, np.arange(3), model.reading)
+    of = corpus(small_system.text(3, 9, seed=3))
+    batch = collate(of, document_units(of.document_offsets), np.arange(3), model.reading)
 
     def output(top_t: int, read_all: int, update: int, training: bool) -> torch.Tensor:
         for context in contexts:
@@ -253,18 +254,14 @@ def test_tensorboard_shows_translations_and_options(data: Path, tmp_path: Path) 
 
 def test_a_loaded_model_has_the_validation_loss_in_the_log(data: Path, tmp_path: Path) -> None:
     """Two routes to one number: the log's, and the loss of the loaded best model on the validation documents."""
-    from docnmt.core.data_options import DocumentTranslationConfig
-    from docnmt.core.training.criterions import CrossEntropy
-    from docnmt.core.translation_task import DocumentTranslation
-
     run = tmp_path / "run"
     command = [str(data), "--arch", "hier_cond_transformer", *SMALL.split(), "--max-tokens", "150"]
     assert train([*command, "--save-dir", str(run), "--max-epoch", "2"]) == 0
     model = load_model(run).model
     dataset = DocumentTranslation.load(DocumentTranslationConfig(), data).dataset("valid", model)
     with torch.no_grad():
-        parts = [CrossEntropy(label_smoothing=0.0)(model, dataset.batch([u])) for u in range(len(dataset.sizes))]
-    nll = sum(float(loss) for loss, _, _ in parts) / sum(size for _, size, _ in parts)
+        parts = [loss(model, dataset.batch(np.array([unit]))) for unit in range(len(dataset.sizes))]
+    nll = sum(float(total) for total, _ in parts) / sum(size for _, size in parts)
     logged = min(log(run, ["valid"]), key=lambda line: line["loss"])["nll"]
     assert nll == pytest.approx(logged, rel=1e-5)
 
@@ -281,18 +278,11 @@ READERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def corpus_of_context(documents: list[list[str]]) -> ParallelCorpus:
-    """Documents that are their own translations."""
-    source = small_system.corpus(documents)
-    return replace(source, target=source.source)
-
-
 def mean_nll(model: Any, of: ParallelCorpus, window: int | None = None) -> float:
     units = planned_units(model.reading, of, window=window)
     with torch.no_grad():
-        batch = TranslationDataset(of, units, model.reading, "").batch(np.arange(len(units)))
-        loss, size, _ = CrossEntropy(label_smoothing=0.0)(model, batch)
-    return float(loss) / size
+        total, size = loss(model, TranslationDataset(of, units, model.reading, "").batch(np.arange(len(units))))
+    return float(total) / size
 
 
 def task(of: ParallelCorpus) -> Any:
@@ -319,21 +309,20 @@ def test_no_context_is_every_sentence_as_a_document(name: str, settings: dict[st
     """Two routes: the units of the data set, and a corpus with a document for each sentence."""
     documents = small_system.text(5, 6)
     model = build(name, position="sinusoidal", **settings)
-    none = task(corpus_of_context(documents)).other_contexts("valid", model)["none"]
+    none = task(corpus(documents)).other_contexts("valid", model)["none"]
     with torch.no_grad():
-        loss, size, _ = CrossEntropy(label_smoothing=0.0)(model, none.batch(np.arange(len(none.sizes))))
-    apart = mean_nll(model, corpus_of_context([[line] for document in documents for line in document]))
-    assert float(loss) / size == pytest.approx(apart, rel=1e-5)
-    assert apart != pytest.approx(mean_nll(model, corpus_of_context(documents)), rel=1e-4)
+        total, size = loss(model, none.batch(np.arange(len(none.sizes))))
+    apart = mean_nll(model, corpus([[line] for document in documents for line in document]))
+    assert float(total) / size == pytest.approx(apart, rel=1e-5)
+    assert apart != pytest.approx(mean_nll(model, corpus(documents)), rel=1e-4)
 
 
 @pytest.mark.parametrize(("name", "settings"), READERS[:3])
 def test_context_is_worth_nothing_where_none_is_read(name: str, settings: dict[str, Any]) -> None:
     model = build(name, position="sinusoidal", **settings)
     start_as_sentence_model(model, ())
-    of = corpus_of_context(small_system.text(5, 6))
+    of = corpus(small_system.text(5, 6))
     others = task(of).other_contexts("valid", model)
     with torch.no_grad():
-        batches = [each.batch(np.arange(len(each.sizes))) for each in others.values()]
-        found = [CrossEntropy(label_smoothing=0.0)(model, batch) for batch in batches]
-    assert [float(loss) / size for loss, size, _ in found] == pytest.approx([mean_nll(model, of)] * 2, rel=1e-5)
+        found = [loss(model, each.batch(np.arange(len(each.sizes)))) for each in others.values()]
+    assert [float(total) / size for total, size in found] == pytest.approx([mean_nll(model, of)] * 2, rel=1e-5)

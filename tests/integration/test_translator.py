@@ -33,9 +33,8 @@ DOCUMENTS = small_system.text(3, 4, seed=4)
 BRIEF: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 2}
 ARCHITECTURES: list[tuple[str, dict[str, Any]]] = [
     ("cond_transformer", {}),
-    ("hier_cond_transformer", {"target_context": "conditional"}),
     ("concat_transformer", {"source_context": 2, "target_window": 3}),
-    ("copy_transformer", {}),
+    ("hier_cond_transformer", {"target_context": "conditional"}),
 ]
 
 
@@ -159,7 +158,7 @@ def test_what_is_given_stays_and_is_read(model: docnmt.Translator) -> None:
         model.translate(document, given=[None, "x", None, None])
 
 
-@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES)
+@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES[1:])
 def test_scores_of_its_own_translations_are_those_of_search(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model = docnmt.load(small_system.save(tmp_path / "m.safetensors", arch, **options), device="cpu")
     model.models.task.target_tokenizer = Numbers()  # type: ignore[misc, assignment]
@@ -178,15 +177,9 @@ def test_scores_of_its_own_translations_are_those_of_search(arch: str, options: 
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        (["a", ["b"]], "documents:"),
-        ([["a", 7]], "documents:"),
-        ([["a"], 7], "documents:"),
-        (7, "documents:"),
-        (b"abc", "documents:"),
-        ({"a": "b"}, "documents:"),
-        (["a\0b"], r"documents, sentence 0: NUL"),
-        (["a\ud800b"], r"documents, sentence 0: half a character"),
-        ("a\ud800b", "documents:"),
+        *((wrong, "documents:") for wrong in (["a", ["b"]], [["a", 7]], [["a"], 7], 7, b"abc", {"a": "b"}, "a\ud800b")),
+        (["a\0b"], "documents, sentence 0: NUL"),
+        (["a\ud800b"], "documents, sentence 0: half a character"),
         ("a\rb", ":1:"),
     ],
 )
@@ -238,14 +231,8 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
 
 
 def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None:
-    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1}
-    options: dict[str, Any] = {
-        "arch": "transformer_tiny",
-        "max_tokens": 500,
-        "max_update": 2,
-        "log_interval": 1,
-        **sizes,
-    }
+    options: dict[str, Any] = {"arch": "transformer_tiny", "max_tokens": 500, "max_update": 2, "log_interval": 1}
+    options |= {"embed_dim": 16, "heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1}
     done = docnmt.train(folder / "data", save_dir=tmp_path / "run", lr=0.001, patience=None, **options)
     assert [entry["update"] for entry in done.history if entry["event"] == "train"] == [1, 2]
     assert done.last == tmp_path / "run" / "checkpoint_last.safetensors"
@@ -268,7 +255,7 @@ def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.across_batches
-@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES)
+@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES[:2])
 def test_translations_keep_to_a_glossary(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model = docnmt.load(small_system.save(tmp_path / "m.safetensors", arch, **options))
     terms = {"dog": "cat", "the": "old house", "a": "dog"}
@@ -283,27 +270,19 @@ def test_translations_keep_to_a_glossary(arch: str, options: dict[str, Any], tmp
     for targets, each in asked:
         for target in targets:
             assert f" {target} " in f" {each.text} ".replace(".", " ")
-    path = tmp_path / "terms.tsv"
-    path.write_text("".join(f"{a}\t{b}\n" for a, b in terms.items()), encoding="utf-8")
-    assert texts(model.translate(DOCUMENTS, glossary=path, beam=3, **BRIEF)) == texts(found)
     if arch == "cond_transformer":  # no sentence reads another's translation
+        path = tmp_path / "terms.tsv"
+        path.write_text("".join(f"{a}\t{b}\n" for a, b in terms.items()), encoding="utf-8")
+        assert texts(model.translate(DOCUMENTS, glossary=path, beam=3, **BRIEF)) == texts(found)
         free = model.translate(DOCUMENTS, beam=3, **BRIEF)
         for document, plain, texts_ in zip(found, free, DOCUMENTS, strict=True):
             for one, other, text in zip(document, plain, texts_, strict=True):
                 assert wanted.found(text) or same_translation(one, other)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"arch": "transformer_tiny", "embed_dim": 512},  # what the model has by default, and the preset has not
-        {"arch": "hier_cond_transformer_tiny", "position": "sinusoidal", "top_t": 3},
-        {"arch": "hier_cond_transformer", "position_fusion": "add", "heads": 2, "embed_dim": 16},
-    ],
-)
-def test_the_command_of_a_model_card_asks_for_the_same_model(
-    folder: Path, tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_the_command_of_a_model_card_asks_for_the_same_model(folder: Path, tmp_path: Path) -> None:
+    """A width that the model has by default and the preset has not, and options of both kinds."""
+    options: dict[str, Any] = {"arch": "hier_cond_transformer_tiny", "embed_dim": 512, "top_t": 3, "position": "rope"}
     small = {"ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1, "max_update": 0, "disable_validation": True}
     docnmt.train(folder / "data", save_dir=tmp_path / "model", **small, **options)
     checkpoint = tmp_path / "model" / "checkpoint_last.safetensors"
@@ -333,46 +312,28 @@ def test_a_context_is_the_beginning_of_the_document_and_not_returned(arch: str, 
 # A corpus to its scores in Python: what the commands do, with their results as values.
 
 
-SHORT_OF_LIBRARY = {"max_len_a": 0.5, "max_len_b": 2, "beam": 2}
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with data, and a model of two updates."""
-    folder = tmp_path_factory.mktemp("library")
-    prefixes = {name: str(folder / name) for name in ("train", "valid", "test")}
-    for name, prefix in prefixes.items():
-        for side in ("en", "de"):
-            lines = "\n\n".join("\n".join(f"{w} {side} ." for w in (f"a{n}", "b", "c")) for n in range(8))
-            Path(f"{prefix}.{side}").write_text(f"{lines}\n{name} .\n")
-    data = docnmt.preprocess(
-        source_lang="en", target_lang="de", trainpref=prefixes["train"], validpref=prefixes["valid"],
-        testpref=prefixes["test"], destdir=folder / "data", vocab_size=26,
-    )  # fmt: skip
-    assert data == folder / "data"
-    trained = docnmt.train(data, arch="transformer_tiny", save_dir=folder / "run", max_update=2, device="cpu")
-    assert trained.last is not None
-    return folder
-
-
-def test_generate_gives_what_the_command_prints_and_writes(
-    library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_preprocess_and_generate_give_what_the_commands_write(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = docnmt.generate(library / "data", library / "run", device="cpu", **SHORT_OF_LIBRARY)
+    data = tmp_path / "data"
+    sides = {"source_lang": "en", "target_lang": "de", "testpref": str(folder / "test"), "srcdict": folder / "data"}
+    assert docnmt.preprocess(destdir=data, **sides) == data  # type: ignore[arg-type]
+    found = docnmt.generate(data, folder / "run", device="cpu", **BRIEF)
     assert not capsys.readouterr().out
-    assert [len(document) for document in found.translations] == [3] * 7 + [4]
-    words = ["--path", str(library / "run"), "--device", "cpu", "--beam", "2", "--max-len-a", "0.5", "--max-len-b", "2"]
-    assert generate.main([str(library / "data"), *words, "--results-path", str(tmp_path / "r"), "--quiet"]) == 0
-    texts = (tmp_path / "r/hypotheses.txt").read_text().split("\n")[:-1]
-    sentences = [each.text for document in found.translations for each in document]
-    assert [line for n, line in enumerate(texts) if (n + 1) % 4 or n == 31] == sentences
+    words = ["--path", str(folder / "run"), "--device", "cpu", "--max-len-a", "0.5", "--max-len-b", "2"]
+    words += ["--results-path", str(tmp_path / "r"), "--quiet"]
+    assert generate.main([str(folder / "data"), *words]) == 0
+    documents = (tmp_path / "r/hypotheses.txt").read_text().strip("\n").split("\n\n\n")
+    assert [[each.text for each in document] for document in found.translations] == [
+        document.split("\n") for document in documents
+    ]
     scores = json.loads((tmp_path / "r/scores.json").read_text())
     without = {key: value for key, value in scores.items() if key not in ("speed", "settings")}
     assert {key: value for key, value in json.loads(json.dumps(found.scores)).items() if key in without} == without
 
 
-def test_score_gives_what_the_command_prints_as_json(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ref, sys = str(library / "test.de"), str(library / "test.en")
+def test_score_gives_what_the_command_prints_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ref, sys = str(folder / "test.de"), str(folder / "test.en")
     found = docnmt.score(ref=ref, sys=sys, metrics=["TER"])
     assert not capsys.readouterr().out
     assert score.main(["--ref", ref, "--sys", sys, "--metrics", "TER", "--json"]) == 0
