@@ -375,7 +375,7 @@ def aligner_of(
 
     if config.path is None:
         return by_words, named
-    from docnmt.apps.commands.models import load_models
+    from docnmt.apps.commands.translating import load_models
     from docnmt.core.corpus import ParallelCorpus, TokenArray
     from docnmt.core.search.translate import token_log_probs
 

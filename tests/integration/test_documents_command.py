@@ -14,8 +14,8 @@ import small_system
 import torch
 
 from docnmt.apps.commands import translating
-from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translate import DocumentModel
+from docnmt.apps.commands.translating import LoadedModels
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence

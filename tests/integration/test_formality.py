@@ -16,8 +16,7 @@ import pytest
 import small_system
 
 import docnmt
-from docnmt.apps.commands.models import load_models
-from docnmt.apps.commands.translating import Translating
+from docnmt.apps.commands.translating import Translating, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.cli.generate import main as generate
 from docnmt.cli.preprocess import main as preprocess

@@ -20,7 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 from small_models import assert_same, build
 
 from docnmt.apps.commands.generate import answers
-from docnmt.apps.commands.models import in_half_precision, load_models
+from docnmt.apps.commands.translating import in_half_precision, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.cli import score
 from docnmt.core.batch import collate_source, last_sentence_units, planned_units

@@ -19,7 +19,7 @@ import torch
 from commands import SHORT
 from small_models import OWN_TEXT, Numbers, build
 
-from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.translating import LoadedModels
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
 from docnmt.core.data_options import DocumentTranslationConfig

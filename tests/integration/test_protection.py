@@ -15,8 +15,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from served import started
 
 import docnmt
-from docnmt.apps.commands.models import load_models
-from docnmt.apps.commands.translating import Translating
+from docnmt.apps.commands.translating import Translating, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

@@ -13,8 +13,7 @@ import small_system
 from commands import translated
 from served import ARCHITECTURES, Served, started
 
-from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.commands.translating import Translating
+from docnmt.apps.commands.translating import LoadedModels, Translating
 from docnmt.apps.serve.chat import instructed, prompted
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

@@ -15,8 +15,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from served import started
 from starlette.testclient import TestClient
 
-from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.commands.translating import Translating
+from docnmt.apps.commands.translating import LoadedModels, Translating
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import client_of
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

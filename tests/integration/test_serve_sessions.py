@@ -14,8 +14,7 @@ import pytest
 import small_system
 from served import ARCHITECTURES, started
 
-from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.commands.translating import Translating
+from docnmt.apps.commands.translating import LoadedModels, Translating
 from docnmt.apps.serve.ask import Sentences
 from docnmt.apps.serve.service import Call, Order, Worker
 from docnmt.apps.serve.sessions import Sessions, SessionSegment

@@ -10,9 +10,8 @@ import numpy as np
 import small_system
 import torch
 
-from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.output import with_alignments
-from docnmt.apps.commands.translating import Translating
+from docnmt.apps.commands.translating import LoadedModels, Translating
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus, TokenArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

@@ -15,7 +15,6 @@ from typing import Any, TextIO
 import msgspec
 import numpy as np
 
-from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models
 from docnmt.apps.commands.output import (
     Aligned,
     Limited,
@@ -28,7 +27,7 @@ from docnmt.apps.commands.output import (
     with_alignments,
     write_lines,
 )
-from docnmt.apps.commands.translating import Given, Translating
+from docnmt.apps.commands.translating import Given, LoadedModels, Translating, check_vocabulary, load_models
 from docnmt.apps.explain.explain import check_explain, write_explanation
 from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus, TextArray

@@ -9,7 +9,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -24,7 +24,7 @@ from docnmt.apps.commands.output import (
     stream_progress,
     with_alignments,
 )
-from docnmt.apps.commands.translating import ProtectedText, Translating
+from docnmt.apps.commands.translating import ProtectedText, StdinText, Translating, of_first_sentences, read_document
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
 from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.segments import DocumentFile
@@ -42,7 +42,6 @@ from docnmt.core.search.scheduler import source_lengths
 from docnmt.core.search.translate import SentenceResult
 from docnmt.core.split_sentences import RunningText, of_documents, of_sentences, of_table, splitter, whole_lines
 from docnmt.options import same_path
-from docnmt.runtime.languages import one_line
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.system import UsageError, UserError, check_new, check_readable, reading, replacing
 
@@ -112,22 +111,6 @@ class Arriving:
 STDIN = "stdin"
 
 
-@dataclass(frozen=True, eq=False)
-class StdinText:
-    """Running text as a corpus."""
-
-    corpus: ParallelCorpus
-    form: RunningText  # reassembles the translations of its sentences
-    given: Sequence[str | None]  # the translation of each sentence
-    printed: Sequence[str | None]  # the output for it
-    prefixes: Sequence[str | None] | None = None  # the words with which each translation begins
-
-    def written(self, results: Iterator[SentenceResult]) -> Iterator[str]:
-        """Yield the output for each sentence; `results` are those of the searched sentences."""
-        for text in self.printed:
-            yield next(results).text if text is None else text
-
-
 def beside(content: bytes, path: Path, *, marks: bool, option: str = "--given") -> list[str]:
     """Read the lines of `--given` or `--prefix`; with `marks`, both texts have `<d>` and `<p>` lines, as corpora do."""
     lines, given = list(_lines(content)), list(TextLines(path))
@@ -151,45 +134,6 @@ def _lines(content: bytes) -> TextLines:
     return TextLines(io.BytesIO(content), name=STDIN)
 
 
-def read_document(
-    lines: Sequence[str], given: Sequence[str] | None, rules: str, task: TranslationTask, *, whole: bool = False,
-    prefixes: Sequence[str] | None = None,
-) -> StdinText:  # fmt: skip
-    """Read one document, its lines split into sentences; with `whole`, each line is one.
-
-    A line with a given translation is split if both have equally many sentences. Its prefix is its first sentence's.
-    """
-    sentences: list[str] = []
-    texts: list[str | None] = []
-    printed: list[str | None] = []
-    counts: list[int] = []
-    split, split_target = (
-        whole_lines() if whole else splitter(rules, language) for language in (task.source_lang, task.target_lang)
-    )
-    for line, translation in zip(lines, given or [""] * len(lines), strict=True):
-        pieces = split(line)
-        if is_blank(translation):
-            texts += [None] * len(pieces)
-            printed += [None] * len(pieces)
-        else:
-            parts = split_target(translation)
-            if len(parts) != len(pieces):
-                pieces, parts = [one_line(line)], [one_line(translation)]
-            texts += parts
-            printed += [translation, *[""] * (len(pieces) - 1)]
-        sentences += pieces
-        counts.append(len(pieces))
-    corpus = ParallelCorpus.from_lines([sentences], task.source_tokenizer)
-    begins = None if prefixes is None else _of_first_sentences(prefixes, counts)
-    return StdinText(corpus, RunningText.of(counts), texts, printed, begins)
-
-
-def _of_first_sentences(prefixes: Iterable[str], counts: Iterable[int]) -> list[str | None]:
-    """Return a prefix for each sentence of lines with so many: for the first that of its line."""
-    pairs = zip(prefixes, counts, strict=True)
-    return [prefix if n == 0 and not is_blank(prefix) else None for prefix, count in pairs for n in range(count)]
-
-
 def read_corpus(
     content: bytes, given: Sequence[str] | None, task: TranslationTask, prefixes: Sequence[str] | None = None
 ) -> StdinText:
@@ -210,7 +154,7 @@ def read_corpus(
 
     form = RunningText.together(of_sentences(_lines(content), split))
     corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
-    begins_of_all = None if prefixes is None else _of_first_sentences(begins, counts)
+    begins_of_all = None if prefixes is None else of_first_sentences(begins, counts)
     return StdinText(corpus, form, translations, translations, begins_of_all)
 
 

@@ -14,8 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, get_args, overload
 
-from docnmt.apps.commands.models import LoadedModels, open_memory, open_models
-from docnmt.apps.commands.translating import Given, ProtectedText, Translating
+from docnmt.apps.commands.translating import Given, LoadedModels, ProtectedText, Translating, open_memory, open_models
 from docnmt.apps.explain.attention import AlignedPiece, Explanation, aligned, read
 from docnmt.apps.options import MemoryConfig, Precision, check_memory_window
 from docnmt.core.corpus import Document, ParallelCorpus, TokenArray

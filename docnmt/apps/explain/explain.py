@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.attention import Attention, Explanation, UnitNotes, Without
 from docnmt.apps.pages import self_contained, template
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, renumber
@@ -34,6 +33,9 @@ from docnmt.core.tokenizer import Tokenizer
 from docnmt.modules.layers import recording
 from docnmt.runtime.progress import how_many
 from docnmt.runtime.system import UsageError, check_new, write_text
+
+if TYPE_CHECKING:
+    from docnmt.apps.commands.translating import LoadedModels
 
 
 @dataclass(frozen=True)

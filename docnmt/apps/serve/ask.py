@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.commands.translate import read_document
+from docnmt.apps.commands.translating import LoadedModels, read_document
 from docnmt.apps.serve.file_processes import Tags
 from docnmt.apps.serve.http import Refused, too_many
 from docnmt.core.corpus import ParallelCorpus

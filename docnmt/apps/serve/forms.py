@@ -18,8 +18,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from docnmt.apps.commands.models import LoadedModels, between
-from docnmt.apps.commands.translating import ProtectedText
+from docnmt.apps.commands.translating import LoadedModels, ProtectedText, for_languages
 from docnmt.apps.documents.kinds import ENDINGS, KINDS
 from docnmt.apps.explain.attention import Explanation
 from docnmt.apps.serve.ask import (
@@ -102,7 +101,7 @@ def _own_ask(payload: TranslateRequest, loaded: LoadedModels) -> Ask:
     if (payload.documents is None) == (payload.text is None):
         raise Refused(400, "invalid_text", 'the body must have either "documents" or "text"')
     try:
-        task = between(loaded.task, payload.source_lang, payload.target_lang)
+        task = for_languages(loaded.task, payload.source_lang, payload.target_lang)
     except UnknownLanguage as error:
         message = f"{error.side}_lang: expected {error.expected}, got '{error.wanted[:40]}'"
         raise Refused(400, "wrong_language", message) from None

@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "quickstart"))
 from lengthen import lengthened
 from make import SEPARATOR
 
-from docnmt.apps.commands.models import LoadedModels, load_models
+from docnmt.apps.commands.translating import LoadedModels, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import last_sentence_units
 from docnmt.core.scoring.discourse import ForcedExample

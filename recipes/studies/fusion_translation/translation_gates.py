@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.apps.commands.translating import check_vocabulary, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from contexts import Asked, Reader, losses
 
-from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.apps.commands.translating import check_vocabulary, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.runtime.system import UserError, write_json

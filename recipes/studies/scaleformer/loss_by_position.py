@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.apps.commands.translating import check_vocabulary, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import IGNORE, collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
