@@ -1,7 +1,7 @@
 """Checkpoints → `LoadedModels` → `Translating`: the one way from a corpus to translations, for all who translate.
 
-text → `StdinText` → corpus → `tagged` (form of address) → `results`, or a `job` for a search that several share →
-`explained`, `aligned`. `ProtectedText` is the same with placeholders, addresses and the like, which come through.
+text → `StdinText` → corpus → `tagged` (form of address) → `results` → `explained`, `aligned`. `ProtectedText` is the same
+with placeholders, addresses and the like, which come through. The service has a search that its requests share.
 """
 
 from __future__ import annotations
@@ -31,16 +31,12 @@ from docnmt.core.formality import Formality, in_form, in_given_form
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model
 from docnmt.core.read_corpus import is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.core.search.generators import Hypothesis
-from docnmt.core.search.glossary import Glossary, TermFinder, opened_glossary
-from docnmt.core.search.scheduler import Job
+from docnmt.core.search.glossary import Glossary, opened_glossary
 from docnmt.core.search.translate import (
     SentenceResult,
     Translation,
     TranslationMemory,
-    job_of,
     translate_corpus,
-    translation,
 )
 from docnmt.core.split_sentences import RunningText, splitter, whole_lines
 from docnmt.core.tokenizer import UnknownLanguage
@@ -309,26 +305,6 @@ class Translating:
             memory=self.memory, context_window=self.window, glossary=self.glossary, fixed=fixed, before=before,
             progress=progress,
         )  # fmt: skip
-
-    def job(
-        self, corpus: ParallelCorpus, given: Given, deliver: Callable[[int, Translation], object], *,
-        fixed: Fixed = None, task: TranslationTask | None = None, terms: TermFinder | None = None,
-    ) -> Job:  # fmt: skip
-        """Return the job of `tagged`'s corpus, for a search that requests share; `deliver` gets each best translation.
-
-        Args:
-            task: of other languages than the models' own. terms: of the request's glossary.
-        """
-        task = task or self.loaded.task
-
-        def best(number: int, hypotheses: list[Hypothesis]) -> None:
-            deliver(int(numbers[number]), translation(hypotheses[0], task.target_tokenizer))
-
-        job, numbers = job_of(
-            self.loaded.models, task, corpus, self.options, self.search, finder=terms, given=given, fixed=fixed,
-            memory=self.memory, window=self.window, deliver=best,
-        )  # fmt: skip
-        return job
 
     def explanations(
         self, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], given: Given = None, *,

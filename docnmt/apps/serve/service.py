@@ -48,9 +48,11 @@ from docnmt.apps.serve.file_processes import (
 )
 from docnmt.apps.serve.http import EVENTS, LINES, Metrics, Refused, read_body
 from docnmt.core.corpus import ParallelCorpus, UnknownText
+from docnmt.core.search.generators import Hypothesis
 from docnmt.core.search.glossary import asked_terms
 from docnmt.core.search.scheduler import Job, Scheduler
-from docnmt.core.search.translate import Translation
+from docnmt.core.search.translate import Translation, job_of
+from docnmt.core.search.translate import translation as translation_of
 from docnmt.runtime.system import UserError
 
 #: Seconds after which a client may send a request again if the queue was full.
@@ -156,16 +158,20 @@ class Worker:
         self._thread.join()
 
     def _job(self, order: Order) -> Job:
-        def deliver(number: int, best: Translation) -> None:
-            if number not in order.sent:  # it is if the order was started again
-                order.sent[number] = best
-                order.tell((number, best))
+        models, sentences, wishes = self.models, order.sentences, order.sentences.wishes
+        task = wishes.task or self.loaded.task
 
-        sentences, wishes = order.sentences, order.sentences.wishes
-        terms = wishes.terms or self._terms
-        job = self.models.job(
-            sentences.corpus, sentences.given, deliver, fixed=sentences.fixed, task=wishes.task, terms=terms
-        )
+        def deliver(place: int, hypotheses: list[Hypothesis]) -> None:
+            number = int(numbers[place])
+            if number not in order.sent:  # it is if the order was started again
+                order.sent[number] = translation_of(hypotheses[0], task.target_tokenizer)
+                order.tell((number, order.sent[number]))
+
+        job, numbers = job_of(
+            self.loaded.models, task, sentences.corpus, models.options, models.search,
+            finder=wishes.terms or self._terms, given=sentences.given, fixed=sentences.fixed, memory=models.memory,
+            window=models.window, deliver=deliver,
+        )  # fmt: skip
         if sentences.kept is not None:
             job.kept = sentences.kept.of(sentences.corpus)
         return job
@@ -352,13 +358,6 @@ class Service:
         with self.place(request.state.client):
             return await self.body(request)
 
-    def submit(self, order: Order) -> None:
-        """Give an order to the worker; this blocks for a moment."""
-        try:
-            self.worker.submit(order)
-        except UserError as error:  # a known translation cannot be used
-            raise Refused(400, "invalid_text", str(error)) from None
-
     def refused(self, how: str) -> Refused:
         """Return the error for a request that ended without an answer: late, slow, gone, died or failed."""
         seconds = f"{self.config.request_timeout:g} seconds"
@@ -496,7 +495,10 @@ class Call:
         order = Order(sentences, tell, self.deadline)
         watching = self._watch(lambda: waiting.put_nowait("gone"))
         try:
-            await asyncio.to_thread(self.service.submit, order)
+            try:
+                await asyncio.to_thread(self.service.worker.submit, order)
+            except UserError as error:  # a known translation cannot be used
+                raise Refused(400, "invalid_text", str(error)) from None
             while True:
                 try:
                     with anyio.fail_after(max(self.deadline + PATIENCE - time.monotonic(), 0)):
