@@ -1,7 +1,7 @@
 """Checkpoints → `LoadedModels` → `Translating`: the one way from a corpus to translations, for all who translate.
 
-text → `StdinText` → corpus → `tagged` (form of address) → `results` → `explained`, `aligned`. `ProtectedText` is the same
-with placeholders, addresses and the like, which come through. The service has a search that its requests share.
+text → `StdinText` → corpus → `tagged` (form of address) → `results` → `explained`, `aligned`. `ProtectedText` is the
+same with placeholders, addresses and the like, which come through. The service has a search that its requests share.
 """
 
 from __future__ import annotations
