@@ -28,7 +28,9 @@ _BOTH = "--context-sides both --target-context conditional"
 #: Of each row: the command, and much work and little: updates or documents. Searches use the models of the trainings.
 ROWS = {
     "training, `transformer_small`": (_TRAIN % ("plain", "s") + "transformer_small --max-tokens 2000", 18, 1),
-    "training, `transformer_small --bf16`": (_TRAIN % ("plain", "s16") + "transformer_small --max-tokens 2000 --bf16", 30, 1),
+    "training, `transformer_small --bf16`": (
+        _TRAIN % ("plain", "s16") + "transformer_small --max-tokens 2000 --bf16", 30, 1,
+    ),
     "training, `hier_cond_transformer_small --bf16`": (
         _TRAIN % ("plain", "h") + "hier_cond_transformer_small --max-tokens 2000 --bf16", 18, 1,
     ),
