@@ -12,6 +12,7 @@ _A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 _R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
 _P = f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" {_A} {_R}'
 _X = f'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" {_R}'
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _TYPE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
 
 
@@ -23,6 +24,13 @@ def package(parts: Mapping[str, str]) -> bytes:
             way = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
             file.writestr(zipfile.ZipInfo(name), text, way)
     return out.getvalue()
+
+
+def word(body: str, **parts: str) -> bytes:
+    """A text of Word with this body; `parts` are further ones, `charts__chart1` is `word/charts/chart1.xml`."""
+    document = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+    more = {f"word/{name.replace('__', '/')}.xml": text for name, text in parts.items()}
+    return package({"word/document.xml": document, **more})
 
 
 def relations(*targets: tuple[str, str]) -> str:

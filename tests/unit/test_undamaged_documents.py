@@ -15,13 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from sample_documents import Model, document, translate
+from sample_packages import WORD, word
 
 from docnmt.apps.documents.kinds import read
-from docnmt.apps.documents.segments import DocumentFile, Translated
+from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.text import display_width, wrapped
 from docnmt.runtime.system import UserError
 
 HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+ASS = "[Events]\nFormat: Layer, Text\n"
+TIMES = "1\n00:00:01,000 --> 00:00:03,000\n"
 XLF = '<xliff version="1.2"><file source-language="en" target-language="de" original="x"><body>{}</body></file></xliff>'
 XLF2 = (
     '<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" trgLang="de"><file id="f">'
@@ -32,7 +35,6 @@ DIVIDED = (
     "<trans-unit><source>Yes. No.</source><seg-source><mrk mtype='seg' mid='1'>Yes.</mrk> <mrk mtype='seg' mid='2'>No."
     "</mrk></seg-source>{}</trans-unit>"
 )
-WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
 def entry(text: str, flags: str = "") -> str:
@@ -44,16 +46,6 @@ def field(code: str) -> str:
     """A field of Word that shows nothing yet, with all of it in one run."""
     kinds = [f'<w:fldChar w:fldCharType="{kind}"/>' for kind in ("begin", "separate", "end")]
     return f"{kinds[0]}<w:instrText>{code}</w:instrText>{kinds[1]}{kinds[2]}"
-
-
-def word(body: str, **parts: str) -> bytes:
-    """A text of Word, perhaps with further parts."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as package:
-        package.writestr("word/document.xml", f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
-        for name, content in parts.items():
-            package.writestr(f"word/{name.replace('__', '/')}.xml", content)
-    return out.getvalue()
 
 
 def paragraph(*runs: str) -> str:
@@ -78,6 +70,12 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("srt", "1\n00:00:01,000 --> 00:00:03,000\n>> Good evening.\n&gt;&gt; Tom &amp; Anna go.\n>>> Now.\nOne.\\NTwo.\n",
      [">> GOOD EVENING.\n&gt;&gt; TOM &amp; ANNA GO.\n>>> NOW."],
      ["Good evening.", "Tom & Anna go.", "Now.", "One.", "Two."]),
+    ("srt", f"{TIMES}Ten\\hkm,\\Nsee C:\\New\\help, &amp;lt; and R&D\n",
+     ["TEN\\hKM, SEE C:\\New\\help, &amp;lt; AND R&amp;D\n"],
+     ["Ten\u00a0km, see C:\\New\\help, &lt; and R&D"]),
+    ("srt", f"{TIMES}>>> Now the weather on Monday\nfor all of you in the town.\n",
+     [">>> NOW THE WEATHER ON MONDAY\nFOR ALL"], ["Now the weather on Monday for all of you in the town."]),
+    ("po", entry("see 10\u00a0km &quot;here"), ["SEE 10\u00a0KM"], ["see 10\u00a0km &quot;here"]),
     ("md", '{\n "name": "old"\n}\nOne.\n', ['{\n "name": "old"\n}\nONE.\n'], ["One."]),
     ("md", "> [!TIP] A title\n> Drink it.\n", ["> [!TIP] A TITLE\n> DRINK IT.\n"], ["A title", "Drink it."]),
     ("md", "::: tip A title\nDrink it.\n:::\n", ["::: tip A TITLE\nDRINK IT.\n:::\n"], ["A title", "Drink it."]),
@@ -146,6 +144,8 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
      ["Yes.", "No."]),
     ("xlf", XLF2.format('The <mrk id="m" translate="no">Red Cat</mrk> key.'),
      ['<target>THE <mrk id="m" translate="no">Red Cat</mrk> KEY.</target>'], ["The Red Cat key."]),
+    ("xlf", XLF2.format('The <pc id="1">old dog</pc> sees<ph id="2"/>.'),
+     ['<target>THE <pc id="1">OLD DOG</pc> SEES<ph id="2"/>.</target>'], ["The old dog sees."]),
     ("po", entry("Size %dx%d, %.2fs, 7%% off", "#, c-format\n"), ["SIZE %dX%d, %.2fS, 7%% OFF"], []),
     ("po", entry("Name %r is old", "#, python-format\n"), ["NAME %r IS OLD"], []),
     ("po", entry("Wait %hours% hours, %{n} left, @who and :when"),
@@ -169,6 +169,20 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("srt", "1\n00:00:01,000 --> 00:00:02,000\nANN: See\nit.\nMR. B: Ah.\n[sighs]\n<i>(RAIN)</i>\nSo (it)\n(was).\n",
      ["\nANN: SEE IT.\nMR. B: AH.\n[SIGHS]\n<i>(RAIN)</i>\nSO (IT) (WAS).\n"],
      ["ANN: See it.", "MR. B: Ah.", "[sighs]", "(RAIN)", "So (it) (was)."]),
+    ("ass", ASS + "Dialogue: 0,{\\p1}m 0 0{\\i1}{\\p0}Label\\hone{\\p2}m 1 1\nDialogue: 0,{\\p1}m 0 s\n",
+     ["Dialogue: 0,{\\p1}m 0 0{\\i1}{\\p0}LABEL\\hONE{\\p2}m 1 1\nDialogue: 0,{\\p1}m 0 s\n"], ["Label\u00a0one"]),
+    ("json", '{"a": "$1 sent {{PLURAL:$1|0=none|one dog|$1 {{GENDER:$2|his|her}} dogs}} to [[Page on|it]]"}',
+     ['{"a": "$1 SENT {{PLURAL:$1|0=NONE|ONE DOG|$1 {{GENDER:$2|HIS|HER}} DOGS}} TO [[Page on|it]]"}'],
+     ["none", "one dog", "his", "her"]),
+    ("json", '{"a": ".input {$n :number}\\n.match $n\\none {{one dog {#b}on{/b}}}\\n* {{ {$n} dogs }}"}',
+     ['{"a": ".input {$n :number}\\n.match $n\\none {{ONE DOG {#b}ON{/b}}}\\n* {{ {$n} DOGS }}"}'], ["{$n} dogs"]),
+    ("vtt", "WEBVTT\n00:01.000 --> 00:02.000\na dog\n00:02.000 --> 00:03.000\na & cat\n\n00:03.000 --> 00:04.000\n",
+     ["\nA DOG\n00:02.000 --> 00:03.000\nA & CAT\n\n00:03.000 --> 00:04.000\n"], ["a dog", "a & cat"]),
+    ("po", '\ufeffmsgid "Hello."\nmsgstr ""\n\n#: b.c:1\nmsgctxt ""\n"long context"\nmsgid "World."\nmsgstr ""\n',
+     ['\ufeffmsgid "Hello."\nmsgstr "HELLO."\n\n#: b.c:1\nmsgctxt ""\n"long context"\nmsgid "World."\nmsgstr "WORLD."'],
+     ["Hello.", "World."]),
+    ("po", f'{HEAD}msgid "foo"\nmsgid_plural "foos"\nmsgstr[1] ""\nmsgstr[0] ""\n',
+     ['"foos"\nmsgstr[1] "FOOS"\nmsgstr[0] "FOO"\n'], ["foo", "foos"]),
     ("html", "<p>空，表1<i class=a></i>の b</p>", ["空，表1<i class=a></i>の B"], []),
     ("txt", "Name:     Bob  is here.  Yes.\n", ["NAME:     BOB  IS HERE.  YES.\n"], ["Name:"]),
 ]  # fmt: skip
@@ -264,29 +278,23 @@ def test_fields_ruby_and_spaces_of_word(body: str, stays: list[str], seen: str) 
     assert written.count("fldChar") == body.count("fldChar")
 
 
-def _left() -> list[tuple[DocumentFile, list[str]]]:
-    chart = "<c><t>Sales</t></c>"
-    body = "<w:altChunk/>" + paragraph(text("One."))
-    numbers = '<n><w:lvlText w:val="%1."/><w:lvlText w:val="{}%1"/></n>'
-    content = word(
-        body, charts__chart1=chart, diagrams__data1=chart, comments=chart, numbering=numbers.format("Article ")
-    )
-    assert not document("docx", word(paragraph(text("One.")), numbering=numbers.format("o \uf0b7"))).left
-    return [
-        (
-            document("docx", content),
-            ["altChunk", "word/charts/chart1.xml: a chart", "SmartArt", "comments", "word/numbering.xml"],
-        ),
-        (document("po", f'{HEAD}msgid "a"\nmsgstr "b""c"\n'), ["message 2"]),
-        (document("md", "One.\n\n+---+\n| A |\n+---+\n\n```{note}\nTwo.\n```\n"), ["3", "7"]),
-        (document("md", '+++\ntitle = "Tea"\n+++\nOne.\n'), ["front matter"]),
-    ]
+CHART, NUMBERS = "<c><t>Sales</t></c>", '<n><w:lvlText w:val="%1."/><w:lvlText w:val="{}%1"/></n>'
+LEFT: list[tuple[str, str | bytes, list[str]]] = [
+    ("docx", word("<w:altChunk/>" + paragraph(text("One.")), charts__chart1=CHART, diagrams__data1=CHART,
+                  comments=CHART, numbering=NUMBERS.format("Article ")),
+     ["altChunk", "word/charts/chart1.xml: a chart", "SmartArt", "comments", "word/numbering.xml"]),
+    ("docx", word(paragraph(text("One.")), numbering=NUMBERS.format("o \uf0b7")), []),
+    ("po", f'{HEAD}msgid "a"\nmsgstr "b""c"\n', ["message 2"]),
+    ("md", "One.\n\n+---+\n| A |\n+---+\n\n```{note}\nTwo.\n```\n", ["3", "7"]),
+    ("md", '+++\ntitle = "Tea"\n+++\nOne.\n', ["front matter"]),
+]  # fmt: skip
 
 
-def test_text_that_stays_is_named() -> None:
-    for found, names in _left():
-        told = " ".join(map(str, found.left))
-        assert all(name in told for name in names), told
+@pytest.mark.parametrize(("kind", "source", "names"), LEFT, ids=range(len(LEFT)))
+def test_text_that_stays_is_named(kind: str, source: str | bytes, names: list[str]) -> None:
+    told = " ".join(map(str, document(kind, source).left))
+    assert all(name in told for name in names)
+    assert bool(told) == bool(names)
 
 
 def test_numbers_below_zero_stay_and_times_below_zero_are_refused_with_their_line() -> None:
@@ -415,12 +423,6 @@ def test_what_pictures_of_word_say() -> None:
     written = zipfile.ZipFile(io.BytesIO(translate(found, model))).read("word/document.xml").decode()
     assert [each.text for each in model.asked[0]] == ["See it.", "A < cat", "A dog", "Draft"]
     assert all(part in written for part in ('id="1" name="no" descr="A &lt; CAT"', 'alt="A DOG"', 'string="DRAFT"'))
-
-
-def test_forms_in_any_order_are_all_written() -> None:
-    source = f'{HEAD}msgid "foo"\nmsgid_plural "foos"\nmsgstr[1] ""\nmsgstr[0] ""\n'
-    written = translate(document("po", source), Model()).decode()
-    assert written.endswith('msgid_plural "foos"\nmsgstr[1] "FOOS"\nmsgstr[0] "FOO"\n')
 
 
 def test_a_word_of_javascript_that_begins_a_paragraph_of_mdx_is_a_word() -> None:
