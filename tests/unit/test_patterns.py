@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
-import builtins
+import contextlib
 import importlib
 import pkgutil
 import re
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice, product
 from pathlib import Path
+from re import _compiler as compiler  # type: ignore[attr-defined]
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
 from types import ModuleType
 from typing import Any
 
@@ -21,124 +23,70 @@ import pytest
 import docnmt
 from docnmt.apps.documents import sentences as placeholders
 
-try:
-    from re import _constants as codes
-    from re import _parser as parser
-except ImportError:  # Python 3.10
-    import sre_constants as codes
-    import sre_parse as parser
-
-#: What `re` and its patterns can be asked to do, and how each reads a text: from its beginning or from everywhere.
-ANCHORED = {"match": "match", "fullmatch": "fullmatch"}
-CALLS = {*ANCHORED, "search", "sub", "subn", "split", "finditer", "findall"}
-EVERY = ("match", "fullmatch", "finditer")
+#: How a pattern reads a text: from its beginning or from everywhere.
+ANCHORED, CALLS = ("match", "fullmatch"), ("search", "sub", "subn", "split", "finditer", "findall")
+EVERY = (*ANCHORED, "finditer")
 #: Characters that a text repeats, beside those that a pattern names.
 USUAL = "a1 \n\"'.-<>{}/*:_\\é中"
 #: What stands behind the repetitions, so that a match fails late.
 TAILS = ("\0", "\n!")
-#: Lengths of texts: exponential time shows with `FEW` characters, the square with `MANY` against the same in parts.
-FEW, SOME, PARTS = 64, 1_024, 16
+#: Lengths of texts: the square shows with `PARTS` times `SOME` characters against as many in parts.
+SOME, PARTS = 1_024, 16
 #: Seconds of the clock: linear patterns take less than 0.2 ms for `SOME` characters, quadratic ones more than 0.6 ms.
 SUSPICIOUS = 0.0005
 #: Seconds of processor time: quadratic patterns take more for `SOME * PARTS` characters, and at most so long is waited.
 CERTAIN, LIMIT = 0.06, 1.0
 #: So many characters at once may take so many times as long as in parts; the square is `PARTS` times.
 RATIO = 3
-LISTS = (codes.MAX_REPEAT, codes.MIN_REPEAT, getattr(codes, "POSSESSIVE_REPEAT", None))
-CATEGORIES: dict[Any, Callable[[str], bool]] = {
-    codes.CATEGORY_DIGIT: str.isdigit,
-    codes.CATEGORY_NOT_DIGIT: lambda sign: not sign.isdigit(),
-    codes.CATEGORY_SPACE: str.isspace,
-    codes.CATEGORY_NOT_SPACE: lambda sign: not sign.isspace(),
-    codes.CATEGORY_WORD: lambda sign: sign.isalnum() or sign == "_",
-    codes.CATEGORY_NOT_WORD: lambda sign: not (sign.isalnum() or sign == "_"),
-}
 Pattern = re.Pattern[Any]
 Use = tuple[Pattern, str]
 #: Patterns that functions make of what they are given, as they are for typical arguments.
 MADE = [placeholders.pattern(flags) for flags in ((), ("c-format", "python-format", "python-brace-format"))]
 
 
-class Unknown(str):
-    """Stands for what a function is given, in an expression that makes a pattern."""
-
-    def __getattr__(self, name: str) -> Unknown:
-        return self
-
-    def __call__(self, *given: object, **named: object) -> Unknown:
-        return self
-
-
-class Names(dict[str, Any]):
-    """The names of a module; those that only a function has are unknown."""
-
-    def __missing__(self, name: str) -> Any:
-        return getattr(builtins, name, Unknown("ab"))
-
-
 def within(value: object, depth: int = 0) -> Iterator[Pattern]:
     """The patterns in a value of a module, a class or a container."""
     if isinstance(value, re.Pattern):
         yield value
-    elif depth < 4 and isinstance(value, (list, tuple, set, frozenset)):
-        for item in value:
+    elif isinstance(value, (list, tuple, set, frozenset, dict)) and depth < 4:
+        for item in value.values() if isinstance(value, dict) else value:
             yield from within(item, depth + 1)
-    elif depth < 4 and isinstance(value, dict):
-        yield from within([*value.values()], depth + 1)
-    elif depth < 4 and type(value).__module__.startswith("docnmt"):
-        yield from within(getattr(value, "__dict__", {}), depth + 1)
-    elif depth < 4 and isinstance(value, type) and value.__module__.startswith("docnmt"):
-        yield from within([*vars(value).values()], depth + 1)
+    elif (value if isinstance(value, type) else type(value)).__module__.startswith("docnmt") and depth < 4:
+        yield from within([*getattr(value, "__dict__", {}).values()], depth + 1)
 
 
 def uses(module: ModuleType) -> Iterator[Use]:
-    """The patterns of a module and how its code uses them; a pattern that it hands on is used in every way."""
-    tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
-    names = {name: [*within(value)] for name, value in vars(module).items() if not name.startswith("__")}
-    called = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            name = node.value.value if isinstance(node.value, ast.Subscript) else node.value
-            if isinstance(name, ast.Name) and node.attr in {*CALLS, "pattern"}:
-                called.add(name)
-                for pattern in within(vars(module).get(name.id)) if node.attr in CALLS else ():
-                    yield pattern, ANCHORED.get(node.attr, "finditer")
-        if isinstance(node, ast.Compare):
-            called.update(name for name in node.comparators if isinstance(name, ast.Name))  # `sign in _ENDS`
-        called_as = ast.unparse(node.func).partition(".") if isinstance(node, ast.Call) else ("", "", "")
-        if isinstance(node, ast.Call) and called_as[0] == "re" and called_as[2] in {*CALLS, "compile"}:
-            for pattern in made(node, module):
-                if called_as[2] in CALLS:
-                    yield pattern, ANCHORED.get(called_as[2], "finditer")
-                elif not any(pattern in patterns for patterns in names.values()):
-                    yield from ((pattern, way) for way in EVERY)
-    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    handed = {node.id for node in loads if node not in called}
-    for name, patterns in names.items():
-        if name in handed or isinstance(vars(module)[name], type):
-            yield from ((pattern, way) for pattern in patterns for way in EVERY)
-
-
-def made(call: ast.Call, module: ModuleType) -> Iterator[Pattern]:
-    """The pattern of a call such as `re.search("a+", text)`, whose first argument may be one of two."""
-    names = Names(vars(module))
+    """The patterns of a module and how its code uses them; one that it hands on, or has in a class, in every way."""
+    nodes = [*ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8")))]
+    called = {}
 
     def value(node: ast.expr) -> Any:
-        return eval(compile(ast.Expression(node), "pattern", "eval"), {}, names)
+        return eval(compile(ast.Expression(node), "pattern", "eval"), vars(module))
 
-    flags = value(call.args[1]) if len(call.args) == 2 and ast.unparse(call.func) == "re.compile" else 0
-    flags = next((value(word.value) for word in call.keywords if word.arg == "flags"), flags)
-    first = call.args[0]
-    for node in (first.body, first.orelse) if isinstance(first, ast.IfExp) else (first,):
-        try:
-            yield re.compile(value(node), 0 if isinstance(flags, Unknown) else flags)
-        except NameError:  # in a comprehension, whose values the module has
-            assert any(True for item in vars(module).values() for _ in within(item))
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            called[node.value.value if isinstance(node.value, ast.Subscript) else node.value] = node.attr
+        if isinstance(node, ast.Compare):
+            called |= dict.fromkeys(node.comparators, "pattern")  # `sign in _ENDS`
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"re.{name}" for name in (*ANCHORED, *CALLS)}:
+            way, first = ast.unparse(node.func).removeprefix("re."), node.args[0]
+            for text in (first.body, first.orelse) if isinstance(first, ast.IfExp) else (first,):
+                with contextlib.suppress(NameError):  # made of what a function is given
+                    flags = next((value(word.value) for word in node.keywords if word.arg == "flags"), 0)
+                    yield re.compile(value(text), flags), way if way in ANCHORED else "finditer"
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            way = called.get(node, "any")
+            ways = (way,) if way in ANCHORED else ("finditer",) if way in CALLS else () if way == "pattern" else EVERY
+            yield from product(within(vars(module).get(node.id)), ways)
+    for value in vars(module).values():
+        if isinstance(value, type):
+            yield from product(within(value), EVERY)
 
 
 def every_use() -> dict[Use, str]:
     """All patterns of the package and how they are used, with one of the modules that do."""
-    known: dict[Use, str] = {(pattern, way): "placeholders" for pattern in MADE for way in EVERY}
+    known: dict[Use, str] = dict.fromkeys(product(MADE, EVERY), "placeholders")
     for info in pkgutil.walk_packages(docnmt.__path__, "docnmt."):
         if not info.name.startswith("docnmt.functional.kernels"):  # they need a card
             for use in uses(importlib.import_module(info.name)):
@@ -151,14 +99,11 @@ class Parts:
 
     def __init__(self, pattern: Pattern) -> None:
         text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin1")
-        flags = pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
-        tree = parser.parse(text, flags)
-        self.signs = list(dict.fromkeys([*self._literals(tree), *USUAL]))[:28]
-        self.before, self.strings = {"": None}, dict[str, None]()
-        self._groups: dict[int, str] = defaultdict(str)
-        self._seen: dict[int, list[str]] = {}
-        self.repeats = False
-        self._note(self._sequence(tree, ""))
+        self.flags = pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
+        self.tree = parser.parse(text, self.flags)
+        self.signs = list(dict.fromkeys([*self._literals(self.tree), *USUAL]))[:28]
+        self.before, self.strings, self.groups, self.repeats = {"": None}, dict[str, None](), dict[Any, Any](), False
+        self.strings |= dict.fromkeys(self._sequence(self.tree, ""))
 
     def texts(self) -> list[tuple[str, str]]:
         """Pairs of a beginning and of what is repeated behind it."""
@@ -166,80 +111,44 @@ class Parts:
         strings = [text for text in sorted([*self.strings, *beginnings], key=len) if 1 < len(text) < 80][:16]
         pairs = ["".join(pair) for pair in product(self.signs[:6], repeat=2)]
         parts = dict.fromkeys([*self.signs, *strings])
-        ends = product(("", beginnings[-1]), pairs)
-        return [*dict.fromkeys([*product(beginnings, parts), *ends])]
+        return [*dict.fromkeys([*product(beginnings, parts), *product(("", beginnings[-1]), pairs)])]
 
-    def _literals(self, tree: Sequence[Any]) -> Iterator[str]:
-        for code, value in tree:
-            if code in (codes.LITERAL, codes.NOT_LITERAL):
-                yield chr(value)
-            elif code is codes.RANGE:
-                yield from map(chr, value)
-            elif code is codes.IN:
-                yield from self._literals([item for item in value if item[0] in (codes.LITERAL, codes.RANGE)])
-            else:
-                for part in self._inside(code, value):
-                    yield from self._literals(part)
+    def _literals(self, part: Any) -> Iterator[str]:
+        if isinstance(part, tuple) and part and part[0] in (codes.LITERAL, codes.NOT_LITERAL, codes.RANGE):
+            yield from map(chr, part[1] if part[0] is codes.RANGE else part[1:])
+        elif isinstance(part, (tuple, list, parser.SubPattern)):
+            for inside in part:
+                yield from self._literals(inside)
 
-    @staticmethod
-    def _inside(code: Any, value: Any) -> list[Any]:
-        """The sequences in a node of the tree."""
-        if code in LISTS:
-            return [value[2]]
-        if code is codes.SUBPATTERN:
-            return [value[3]]
-        if code is codes.BRANCH:
-            return list(value[1])
-        if code in (codes.ASSERT, codes.ASSERT_NOT):
-            return [value[1]]
-        return [part for part in value[1:] if part] if code is codes.GROUPREF_EXISTS else []
-
-    def _sequence(self, tree: Sequence[Any], before: str) -> list[str]:
+    def _sequence(self, tree: Any, before: str) -> list[str]:
         """Strings that a sequence matches, without what it looks ahead or back for."""
         strings = [""]
-        for code, value in tree:
-            strings = ["".join(pair) for pair in islice(product(strings, self._node(code, value, before, strings)), 4)]
+        for node in tree:
+            strings = ["".join(pair) for pair in islice(product(strings, self._node(*node, before, strings)), 4)]
         return strings
 
-    def _node(self, code: Any, value: Any, before: str, strings: Sequence[str]) -> list[str]:
+    def _node(self, code: Any, value: Any, before: str, strings: list[str]) -> list[str]:
         """Strings that a node matches; what it repeats, and the beginnings of that, are noted."""
         if code in (codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN):
-            usual = [sign for sign in self.signs if self._matches(code, value, sign)]
-            ranges = [chr(item[1][0]) for item in value if item[0] is codes.RANGE] if code is codes.IN else []
-            return [*usual[:1], *[sign for sign in usual[1:] if sign in " \n'\"-."][:2]] or ranges[:1] or ["a"]
-        if code is codes.GROUPREF:
-            return [self._groups[value]]
-        parts = [self._sequence(part, before + strings[0]) for part in self._inside(code, value)]
-        if code in LISTS:
+            one = compiler.compile(parser.SubPattern(self.tree.state, [(code, value)]), self.flags)
+            usual = [sign for sign in self.signs if one.fullmatch(sign)]
+            return [*usual[:1], *[sign for sign in usual[1:] if sign in " \n'\"-."][:2]] or ["a"]
+        values = value if isinstance(value, tuple) else ()
+        inside = [part for each in values for part in (each if isinstance(each, list) else [each])]
+        parts = [self._sequence(p, before + strings[0]) for p in inside if isinstance(p, parser.SubPattern)]
+        for part in parts:
+            self.strings |= dict.fromkeys(part)
+        if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
             least, most, _ = value
             self.repeats |= most is codes.MAXREPEAT or most >= 20
-            self.before.update(dict.fromkeys(before + string for string in strings[:2]))
-            self._note(parts[0])
+            self.before |= dict.fromkeys(before + string for string in strings[:2])
             return [*(text * max(least, 1) for text in parts[0][:2]), *([] if least else [""])]
-        for part in parts:
-            self._note(part)
         if code is codes.SUBPATTERN:
-            self._groups[value[0]] = parts[0][0]
+            self.groups[value[0]] = parts[0][:1]
             return parts[0]
+        if code is codes.GROUPREF:
+            return self.groups[value]
         return [part[0] for part in parts][:6] if code is codes.BRANCH else [""]
-
-    def _note(self, strings: Sequence[str]) -> None:
-        self.strings.update(dict.fromkeys(filter(None, strings)))
-
-    def _matches(self, code: Any, value: Any, sign: str) -> bool:
-        if code in (codes.LITERAL, codes.NOT_LITERAL):
-            return (ord(sign) == value) == (code is codes.LITERAL)
-        if code is codes.ANY:
-            return sign != "\n"
-        negated = value[0][0] is codes.NEGATE
-        return negated != any(
-            CATEGORIES[item](sign)
-            if kind is codes.CATEGORY
-            else item[0] <= ord(sign) <= item[1]
-            if kind is codes.RANGE
-            else kind is codes.LITERAL and item == ord(sign)
-            for kind, item in value
-        )
 
 
 class TooLong(BaseException):
@@ -263,30 +172,24 @@ def seconds(read: Callable[[Any], object], text: str | bytes, *, times: int = 1,
 def grows(pattern: Pattern, way: str) -> str | None:
     """The first text for which a pattern takes more than linear time."""
     parts = Parts(pattern)
-    if not parts.repeats:
-        return None
 
     def read(text: Any) -> object:
         return sum(1 for _ in pattern.finditer(text)) if way == "finditer" else getattr(pattern, way)(text)
 
-    def built(before: str, repeated: str, tail: str, length: int) -> str | bytes:
+    def built(length: int) -> str | bytes:
         text = before + repeated * (length // len(repeated)) + tail
         return text if isinstance(pattern.pattern, str) else text.encode("latin1", "replace")
 
-    for (before, repeated), tail in product(parts.texts(), TAILS):
-        few, some = (built(before, repeated, tail, length) for length in (FEW, SOME))
-        if all(seconds(read, few, clock=clock) > CERTAIN for clock in (time.perf_counter, time.process_time)):
-            return f"{way} of {before!r} + {repeated!r} * n + {tail!r} takes exponential time: {pattern.pattern!r}"
+    for (before, repeated), tail in product(parts.texts() if parts.repeats else (), TAILS):
+        some, many = built(SOME), built(SOME * PARTS)
         if any(seconds(read, some, clock=time.perf_counter) < SUSPICIOUS for _ in range(3)):
             continue
-        many = built(before, repeated, tail, SOME * PARTS)
         if any(seconds(read, many, clock=time.process_time) < CERTAIN for _ in range(3)):
             continue
         whole = min(seconds(read, many, clock=time.process_time) for _ in range(2))
         parted = min(seconds(read, some, times=PARTS, clock=time.process_time) for _ in range(3))
         if whole >= LIMIT or whole > RATIO * parted:
-            told = f"{whole:.2f} s at once and {parted:.2f} s in {PARTS} parts"
-            return f"{way} of {before!r} + {repeated!r} * n + {tail!r} takes {told}: {pattern.pattern!r}"
+            return f"{way} of {before!r} + {repeated!r} * n + {tail!r} takes {whole:.2f} s: {pattern.pattern!r}"
     return None
 
 
