@@ -1,4 +1,4 @@
-"""What every translation architecture must be able to do: learn 20 sentences by heart, write them, know their scores.
+"""What every translation architecture must be able to do: learn sentences by heart, write them, know their scores.
 
 Training sees whole rows, search one token at a time: that references come back and that scores agree are two routes to
 one model. (`test_architectures` compares both routes step by step on random weights.)
@@ -6,9 +6,8 @@ one model. (`test_architectures` compares both routes step by step on random wei
 
 from __future__ import annotations
 
-import copy
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,7 +21,6 @@ from small_models import Numbers, batch, build
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.config import TransformerConfig
-from docnmt.core.models.encoder_decoder import TranslationModel
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.translate import forced_scores, translate_corpus
@@ -46,21 +44,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     },
 }  # fmt: skip
 LINES = [line for document in small_system.text(20, 4) for line in document]
-DOCUMENTS = [LINES[:7], LINES[7:13], LINES[13:17], LINES[17:19], LINES[19:20]]
+DOCUMENTS = [LINES[:5], LINES[5:8], LINES[8:9]]
 REFERENCES = [[" ".join(reversed(line.rstrip(".").split())) + "." for line in document] for document in DOCUMENTS]
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """A model that has been trained, and the loss of each token at its last update."""
-
-    model: Any
-    loss: float
-
-
 @cache
-def learned(case: str) -> Learned:
-    """At most 400 updates on all of the 20 sentences at once."""
+def learned(case: str) -> tuple[Any, float]:
+    """A model that has been trained, at most 300 updates on all of the sentences, and its last loss of a token."""
     name, settings = CASES[case]
     torch.manual_seed(0)
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "embed_dim": 48, "heads": 2, "ffn_dim": 96, "dropout": 0.0}
@@ -69,7 +59,7 @@ def learned(case: str) -> Learned:
     data = collate(corpus(), units, np.arange(len(units)), model.reading)
     criterion, optimizer = CrossEntropy(label_smoothing=0.0), torch.optim.Adam(model.parameters(), lr=0.005)
     loss = float("inf")
-    for _ in range(400):
+    for _ in range(300):
         if loss < 0.01:
             break
         total, count, _ = criterion(model, data)
@@ -77,11 +67,11 @@ def learned(case: str) -> Learned:
         (total / count).backward()
         optimizer.step()
         loss = float(total.detach()) / count
-    return Learned(model.eval(), loss)
+    return model.eval(), loss
 
 
 def corpus() -> ParallelCorpus:
-    """The 20 sentences and their translations."""
+    """The sentences and their translations."""
     lines = [[line for document in REFERENCES for line in document]]
     return replace(small_system.corpus(DOCUMENTS), target=small_system.corpus(lines).source)
 
@@ -93,25 +83,12 @@ def test_none_is_missing() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_learns_20_sentences_by_heart(case: str) -> None:
-    assert sum(map(len, DOCUMENTS)) == 20
-    found = learned(case)
-    assert found.loss < 0.01
+def test_learns_sentences_by_heart(case: str) -> None:
+    model, loss = learned(case)
+    assert loss < 0.01
     options = GenerationConfig(generator="greedy")
-    results = translate_corpus([found.model], small_system.task(), corpus(), options, GreedyConfig())
+    results = translate_corpus([model], small_system.task(), corpus(), options, GreedyConfig())
     assert [result.text for result in results] == [line for document in REFERENCES for line in document]
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("case", CASES)
-def test_a_gpu_writes_what_a_cpu_writes(case: str) -> None:
-    model = learned(case).model
-
-    def written(model: TranslationModel) -> list[str]:
-        found = translate_corpus([model], small_system.task(), corpus(), GenerationConfig(), BeamSearchConfig(beam=2))
-        return [result.text for result in found]
-
-    assert written(copy.deepcopy(model).cuda()) == written(model)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -120,7 +97,7 @@ def test_the_score_of_a_beam_is_what_the_model_gives_it(case: str) -> None:
 
     A model that writes windows is asked from where search begins the last one; scoring would give it more to read.
     """
-    model, task = learned(case).model, small_system.task()
+    (model, _), task = learned(case), small_system.task()
     size = model.reading.written or 1
     task.target_tokenizer = Numbers()  # type: ignore[assignment]
     search = BeamSearchConfig(beam=3, nbest=3, lenpen=0.0)
@@ -154,9 +131,9 @@ def test_any_combination_of_switches_is_refused_or_decodes_as_it_trains(name: st
     draw, sizes = random.Random(name), {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2}
     options = settings(MODELS.config(name))
     values = {o.name: VALUES.get(o.name) or o.choices or ([True, False] if o.kind is bool else None) for o in options}
-    drawn = [{key: draw.choice(of) for key, of in values.items() if of} for _ in range(500)]
+    drawn = [{key: draw.choice(of) for key, of in values.items() if of} for _ in range(300)]
     accepted = [chosen for chosen in drawn if not contradictions(MODELS.config(name)(**sizes, **chosen))]
-    assert len(accepted) >= 8
-    for chosen in accepted[:8]:
+    assert len(accepted) >= 4
+    for chosen in accepted[:4]:
         model = build(name, **chosen).double()
         check_steps(model, batch(model))

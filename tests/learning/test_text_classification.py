@@ -9,18 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from docnmt.cli import classify, preprocess, train
 from docnmt.other_tasks.classification import (
-    FusionClassifier,
-    TextClassification,
     TextDataset,
     WordVocabulary,
-    label_probabilities,
     labelled_arrays,
 )
-from docnmt.other_tasks.options import FusionClassifierConfig, TextClassificationConfig
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
 
@@ -46,10 +41,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base / "data"
 
 
-def task_of(folder: Path, **options: object) -> TextClassification:
-    return TextClassification.load(TextClassificationConfig(**options), folder)  # type: ignore[arg-type]
-
-
 def test_batches_are_packed_with_sentence_positions() -> None:
     vocabulary = WordVocabulary(["a", "word.", "c", "d"])
     texts = ["A word. C d", "", "a"]
@@ -70,23 +61,6 @@ def test_batches_are_packed_with_sentence_positions() -> None:
     assert document.sizes.tolist() == [3, 1, 1]
     assert document.batch(np.array([0, 1])).text.positions[:, :2].tolist() == [[0, 0], [1, 0], [2, 1]]
     assert document.describe(np.array([0, 2])) == "x: texts 1, 3"
-
-
-def test_a_checkpoint_needs_no_folder(folder: Path) -> None:
-    task = task_of(folder, max_length=4)
-    restored = TextClassification.restore(task.config, task.state())
-    assert restored.labels == task.labels
-    a, b = (t.texts(["the good end. Film"], DOCUMENT).batch(np.array([0])) for t in (task, restored))  # type: ignore[arg-type]
-    assert torch.equal(a.text.tokens, b.text.tokens)
-
-
-def test_probabilities_do_not_depend_on_the_batch(folder: Path) -> None:
-    task = task_of(folder)
-    model = task.build_model(FusionClassifier, FusionClassifierConfig(encoder_layers=1, embed_dim=16, heads=2)).eval()
-    data = task.dataset("valid", model)
-    one, many = (label_probabilities(model, data, max_tokens=limit) for limit in (1, 10_000))
-    np.testing.assert_allclose(one, many, atol=1e-6)
-    assert label_probabilities(model, task.texts([], model), max_tokens=10).shape[0] == 0
 
 
 SMALL = ("--encoder-layers", "1", "--embed-dim", "32", "--heads", "2", "--ffn-dim", "32", "--embedding-std", "0.2")
