@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, subtract_largest
 from docnmt.functional.tree import SentenceTree, TreeIndex
-from docnmt.layout import DocumentLayout
+from docnmt.layout import DocumentLayout, Spans
 
 sentence_lengths = strategies.lists(strategies.integers(0, 4), max_size=7)
 documents = strategies.lists(sentence_lengths, min_size=1, max_size=4)
@@ -28,6 +29,10 @@ class Inputs(NamedTuple):
     v: Tensor
     sentence_q: Tensor
     sentence_k: Tensor
+
+
+def spans(lengths: Sequence[int]) -> Spans:
+    return Spans(torch.tensor([0, *itertools.accumulate(lengths)]))
 
 
 def random_inputs(

@@ -76,120 +76,76 @@ def test_greedy_follows_the_best_token() -> None:
     assert found[0].score == pytest.approx(math.log(0.6 * 0.45 * 0.5), abs=1e-6)
 
 
-@pytest.mark.parametrize("lenpen", [0.0, 0.6, 1.0, 2.0])
-def test_length_penalty_divides_by_the_length_with_its_end(lenpen: float) -> None:
-    options = BeamSearchConfig(beam=8, nbest=8, lenpen=lenpen)
-    for hypothesis in search(scripted(SCRIPT), options, [Slot(0, (4,))])[0]:
-        total = sum(log_probability(scripted(SCRIPT), 0, hypothesis.tokens))
-        assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens) ** lenpen, abs=1e-6)
-        assert sum(hypothesis.token_scores) == pytest.approx(total, abs=1e-6)
-
-
-def everything(
-    number: int, limits: tuple[int, ...], lenpen: float, min_len: int
-) -> list[tuple[float, tuple[int, ...]]]:
-    """(score, tokens) of every text that a slot may hold, best first: plain enumeration."""
-    sentences = [
-        [
-            (*words, EOS if i == len(limits) - 1 else BRK)
-            for length in range(min_len, limit)
-            for words in itertools.product([UNK, A, B], repeat=length)
-        ]
-        for i, limit in enumerate(limits)
-    ]
-    texts = [tuple(itertools.chain(*parts)) for parts in itertools.product(*sentences)]
-    scored = [(sum(log_probability(random_model, number, t)) / len(t) ** lenpen, t) for t in texts]
-    return sorted(scored, key=lambda item: -item[0])
-
-
-@pytest.mark.parametrize("limits", [(4,), (2, 3), (2, 2, 2)])
-@pytest.mark.parametrize(("lenpen", "min_len"), [(0.0, 0), (1.0, 1), (1.7, 0)])
-def test_a_wide_beam_is_exhaustive(limits: tuple[int, ...], lenpen: float, min_len: int) -> None:
-    options = BeamSearchConfig(beam=400, nbest=5, lenpen=lenpen, min_len=min_len)
-    slots = [Slot(3, limits), Slot(8, limits)]
-    for slot, found in zip(slots, search(random_model, options, slots), strict=True):
-        best = everything(slot.number, limits, lenpen, min_len)[:5]
-        assert [h.tokens for h in found] == [tokens for _, tokens in best]
-        assert [h.score for h in found] == pytest.approx([score for score, _ in best], abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("limits", "given"),
-    [
-        ((3, 4), {0: (A, B, A, B, BRK)}),
-        ((3, 2), {1: (UNK, EOS)}),
-        ((2, 2, 2), {1: (BRK,)}),
-        ((1, 3, 1), {0: (B, BRK), 2: (A, EOS)}),
-    ],
-)
-@pytest.mark.parametrize("lenpen", [0.0, 1.0])
-def test_a_wide_beam_finds_the_best_between_what_is_given(
-    limits: tuple[int, ...], given: dict[int, tuple[int, ...]], lenpen: float
-) -> None:
-    """The sums and lengths by which it chooses are of what it writes itself; limits do not hold for what is given."""
-    written = [[given[n]] if n in given else
-               [(*words, EOS if n == len(limits) - 1 else BRK)
-                for length in range(1, limit) for words in itertools.product([UNK, A, B], repeat=length)]
-               for n, limit in enumerate(limits)]  # fmt: skip
-    scored = []
-    for parts in itertools.product(*written):
-        own = [n not in given for n, part in enumerate(parts) for _ in part]
-        text = tuple(itertools.chain(*parts))
-        scores = [p if mine else 0.0 for p, mine in zip(log_probability(random_model, 3, text), own, strict=True)]
-        scored.append((sum(scores) / sum(own) ** lenpen, text, scores))
-    best = sorted(scored, key=lambda item: -item[0])[:3]
-    options = BeamSearchConfig(beam=200, nbest=3, lenpen=lenpen)
-    found = search(random_model, options, [Slot(3, limits, given=given), Slot(8, (4,))])[0]
-    assert [h.tokens for h in found] == [text for _, text, _ in best]
-    assert [h.score for h in found] == pytest.approx([score for score, _, _ in best], abs=1e-5)
-    assert found[0].token_scores == pytest.approx(best[0][2], abs=1e-5)
-
-
 def repeats(words: Sequence[int], size: int) -> bool:
     """Whether a sequence of `size` words occurs twice."""
     grams = [tuple(words[i : i + size]) for i in range(len(words) - size + 1)]
     return bool(size) and len(set(grams)) < len(grams)
 
 
-def penalised(number: int, sentences: Sequence[Sequence[int]], given: dict[int, tuple[int, ...]], penalty: float,
-              tag: int = -1) -> list[float]:  # fmt: skip
-    """The score of every token that is searched: a loop over sentences and their tokens."""
+def penalised(slot: Slot, sentences: Sequence[Sequence[int]], penalty: float) -> list[float]:
+    """The score of every token, 0 of what is given: a loop over sentences and their tokens."""
     before: tuple[int, ...] = ()
     found = []
     for place, sentence in enumerate(sentences):
         for i, token in enumerate(sentence):
-            if place not in given:
-                score = 0.0 if i == 0 and token == tag else float(random_model(number, before)[token])
-                found.append(score * (penalty if token in sentence[:i] else 1.0))
+            free = place in slot.given or (i == 0 and token == slot.tag)
+            score = 0.0 if free else float(random_model(slot.number, before)[token])
+            found.append(score * (penalty if token in sentence[:i] else 1.0))
             before = (*before, token)
     return found
 
 
-@pytest.mark.parametrize(("size", "penalty"), [(1, 1.0), (2, 1.0), (3, 1.0), (0, 1.5), (2, 4.0)])
-@pytest.mark.parametrize(
-    ("limits", "given", "tag"),
-    [((5,), {}, -1), ((5,), {}, A), ((3, 4), {}, -1), ((2, 5), {0: (A, B, A, B, A, B, BRK)}, -1)],
-)
-def test_a_wide_beam_finds_the_best_text_without_repetitions(
-    size: int, penalty: float, limits: tuple[int, ...], given: dict[int, tuple[int, ...]], tag: int
-) -> None:
-    """Against all texts: none in which a sentence repeats words, each with its penalties; what is given may repeat."""
-    written = [[given[n]] if n in given else
-               [(*([tag] if tag >= 0 else []), *words, EOS if n == len(limits) - 1 else BRK)
-                for length in range(1, limit - (tag >= 0)) for words in itertools.product([UNK, A, B], repeat=length)]
-               for n, limit in enumerate(limits)]  # fmt: skip
+def everything(slot: Slot, options: BeamSearchConfig) -> list[tuple[float, tuple[int, ...], list[float]]]:
+    """(score, tokens, scores of tokens) of every text that a slot may hold, best first: plain enumeration."""
+    tag, end = [slot.tag] * (slot.tag >= 0), len(slot.limits) - 1
+    written = [
+        [slot.given[n]]
+        if n in slot.given
+        else [
+            (*tag, *words, EOS if n == end else BRK)
+            for length in range(options.min_len - len(tag), limit - len(tag))
+            for words in itertools.product([UNK, A, B], repeat=length)
+        ]
+        for n, limit in enumerate(slot.limits)
+    ]
     scored = []
     for parts in itertools.product(*written):
-        if not any(repeats(part, size) for n, part in enumerate(parts) if n not in given):
-            scores = penalised(3, parts, given, penalty, tag)
-            scored.append((sum(scores) / len(scores), tuple(itertools.chain(*parts))))
-    best = sorted(scored, key=lambda item: -item[0])[:3]
-    options = BeamSearchConfig(
-        beam=300, nbest=3, no_repeat_ngram_size=size, repetition_penalty=penalty, min_len=1 + (tag >= 0)
-    )
-    found = search(random_model, options, [Slot(3, limits, given=given, tag=tag), Slot(8, (4,))])[0]
-    assert [h.tokens for h in found] == [text for _, text in best]
-    assert [h.score for h in found] == pytest.approx([score for score, _ in best], abs=1e-5)
+        if not any(repeats(part, options.no_repeat_ngram_size) for n, part in enumerate(parts) if n not in slot.given):
+            scores = penalised(slot, parts, options.repetition_penalty)
+            own = sum(len(part) for n, part in enumerate(parts) if n not in slot.given)
+            scored.append((sum(scores) / own**options.lenpen, tuple(itertools.chain(*parts)), scores))
+    return sorted(scored, key=lambda item: -item[0])
+
+
+PLAIN = [{"lenpen": 0.0, "min_len": 0}, {"lenpen": 1.0}, {"lenpen": 1.7, "min_len": 0}]
+REPEATING: list[dict[str, Any]] = [{"no_repeat_ngram_size": size} for size in (1, 2, 3)]
+REPEATING += [{"repetition_penalty": 1.5}, {"no_repeat_ngram_size": 2, "repetition_penalty": 4.0}]
+
+
+@pytest.mark.parametrize(
+    ("slot", "options"),
+    [
+        *((Slot(3, limits), options) for limits in ((4,), (2, 3), (2, 2, 2)) for options in PLAIN),
+        (Slot(3, (3, 4), given={0: (A, B, A, B, BRK)}), PLAIN[1]),
+        (Slot(3, (3, 2), given={1: (UNK, EOS)}), PLAIN[0]),
+        (Slot(3, (2, 2, 2), given={1: (BRK,)}), PLAIN[1]),
+        (Slot(3, (1, 3, 1), given={0: (B, BRK), 2: (A, EOS)}), PLAIN[0]),
+        *((Slot(3, (5,)), options) for options in REPEATING),
+        *((Slot(3, (5,), tag=A), {**options, "min_len": 2}) for options in REPEATING[1:]),
+        *((slot, options) for slot in (Slot(3, (3, 3)), Slot(3, (2, 4), given={0: (A, B, A, B, A, B, BRK)}))
+          for options in REPEATING[1:]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wide_beam_finds_the_best_of_all_texts(slot: Slot, options: dict[str, Any]) -> None:
+    """None in which a sentence repeats words; sums and lengths are of what it writes itself; what is given may be
+    longer than the limit, and repeat."""
+    config = BeamSearchConfig(beam=300, nbest=3, **options)
+    best, found = everything(slot, config)[:3], search(random_model, config, [slot, Slot(8, (4,))])[0]
+    assert [h.tokens for h in found] == [text for _, text, _ in best]
+    assert [h.score for h in found] == pytest.approx([score for score, _, _ in best], abs=1e-5)
+    if config.repetition_penalty == 1:
+        assert found[0].token_scores == pytest.approx(best[0][2], abs=1e-5)
 
 
 @pytest.mark.parametrize("options", [BeamSearchConfig(beam=3, nbest=2), SamplingConfig(nbest=2, top_p=0.9)])
@@ -309,17 +265,6 @@ def config(beam: int, groups: int | None, strength: float, nbest: int | None = N
     )
 
 
-def allowed(slot: Slot, tokens: tuple[int, ...]) -> dict[int, float]:
-    """What may follow, and its log-probability; 0 where it is given."""
-    place = tokens.count(BRK)
-    written = tokens[::-1].index(BRK) if place else len(tokens)
-    if place in slot.given:
-        return {slot.given[place][written]: 0.0}
-    end, scores = EOS if place == len(slot.limits) - 1 else BRK, random_model(slot.number, tokens)
-    following = [end] if written + 1 == slot.limits[place] else [UNK, A, B, *[end] * (written > 0)]
-    return {token: float(scores[token]) for token in following}
-
-
 def by_definition(slot: Slot, options: Any) -> Found:
     """(tokens, score) of all that the groups finish, best first: at each step one group after the other."""
     size = options.beam // options.groups
@@ -330,8 +275,10 @@ def by_definition(slot: Slot, options: Any) -> Found:
         for group in range(options.groups):
             candidates = []
             for tokens, total in live[group]:
-                for token, score in allowed(slot, tokens).items():
-                    avoided = options.diverse_beam_strength * taken[token] if score else 0.0
+                may_end = [EOS] * (len(tokens) > 0)
+                for token in [EOS] if len(tokens) + 1 == slot.limits[0] else [UNK, A, B, *may_end]:
+                    score = float(random_model(slot.number, tokens)[token])
+                    avoided = options.diverse_beam_strength * taken[token]
                     candidates.append((total + score - avoided, (*tokens, token), total + score))
             candidates = sorted(candidates, reverse=True)[: 2 * size]
             ended = [(tokens, total) for _, tokens, total in candidates[:size] if tokens[-1] == EOS]
@@ -340,8 +287,7 @@ def by_definition(slot: Slot, options: Any) -> Found:
             finished[group] += ended
             if len(finished[group]) >= size:
                 live[group] = []
-    distinct, given = dict(itertools.chain(*finished)), slot.given_tokens
-    scored = [(tokens, total / (len(tokens) - given) ** options.lenpen) for tokens, total in distinct.items()]
+    scored = [(tokens, total / len(tokens)) for tokens, total in dict(itertools.chain(*finished)).items()]
     return sorted(scored, key=lambda item: -item[1])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from attention_reference import spans as spans_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -25,10 +26,6 @@ from docnmt.other_tasks.sentence_vectors.encoders import (
 
 DIMS = (5, 3)
 LENGTHS = [4, 1, 7, 2, 3]
-
-
-def spans_of(lengths: list[int]) -> Spans:
-    return Spans(torch.tensor([0, *lengths]).cumsum(0))
 
 
 def tables(vocabulary: int = 30) -> list[Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from attention_reference import spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -175,28 +176,6 @@ def test_a_sum_too_small_to_invert_still_divides(backend: str, causal: bool) -> 
     expected = v.cumsum(2) / torch.arange(1, 6).view(-1, 1) if causal else v.mean(2, keepdim=True).expand_as(v)
     out = linear_attention(q, q, v, causal=causal, backend=backend)
     torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("backend", ["quadratic", "linear"])
-def test_cuda_gives_the_same(backend: str, causal: bool) -> None:
-    random = torch.Generator().manual_seed(0)
-    shapes = (2, 2, 150, 4), (2, 2, 150, 4), (2, 2, 150, 5), (7, 4)
-    inputs = [torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
-    moved = [x.detach().cuda().requires_grad_() for x in inputs]
-    given = torch.randn(2, 2, 150, 5, generator=random, dtype=torch.float64)
-    out = linear_attention(*inputs, causal=causal, backend=backend)
-    there = linear_attention(*moved, causal=causal, backend=backend)
-    torch.testing.assert_close(there.cpu(), out, rtol=0, atol=1e-10)
-    for ours, theirs in zip(
-        torch.autograd.grad(there, moved, given.cuda()), torch.autograd.grad(out, inputs, given), strict=True
-    ):
-        torch.testing.assert_close(ours.cpu(), theirs, rtol=0, atol=1e-10)
-
-
-def spans(lengths: list[int]) -> Spans:
-    return Spans(torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()]))
 
 
 def pairs(of: Spans) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from docnmt.functional import selection as nearest
 from docnmt.functional.conditional import select, selective_attention, selective_attention_step
 from docnmt.functional.decoding import FEW, PackedKeys, RowLists, Shelf, attend_listed
-from docnmt.functional.dispatch import TILE_SPREAD, Plan, by_sentence
+from docnmt.functional.dispatch import Plan, by_sentence
 from docnmt.functional.selection import (
     Keys,
     Queries,
@@ -115,66 +115,44 @@ def test_steps_are_the_whole_pass() -> None:
 # Rows of decoding slots: the numbers of the general step, whatever stands beside a row and wherever its words are.
 
 
-LENGTHS = [[5, 3, 0, 7, 2, 1, 1], [4], [2] * 19, [0, 0], [30, 1, 12]]
 HEADS_OF_ATTEND, WIDTH_OF_ATTEND = 2, 32
-LAYOUT = DocumentLayout.from_lengths(LENGTHS)
 POLICIES = [SelectionPolicy(1), SelectionPolicy(3), SelectionPolicy(3, always_own=True), SelectionPolicy(50)]
-
-
-def keys_of(seed: int, dtype: torch.dtype = torch.float64) -> Keys:
-    random = torch.Generator().manual_seed(seed)
-    words, values = torch.randn(2, LAYOUT.num_tokens, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
-    relevance = torch.randn(LAYOUT.num_sentences, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
-    relevance[LAYOUT.sentences.lengths == 0] = torch.nan  # a mean of nothing
-    return Keys(words, values, relevance, LAYOUT)
-
-
-def queries(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    q, sentence_q = torch.randn(
-        2, rows, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=torch.Generator().manual_seed(1), dtype=dtype
-    )
-    return q, sentence_q
-
-
-def packed(keys: Keys) -> PackedKeys:
-    return PackedKeys(keys.words, keys.values, keys.layout.sentences, keys.relevance)
-
-
-def shelf_of(keys: Keys, documents: list[int]) -> Shelf:
-    bounds, source = keys.layout.document_sentences.host, packed(keys)
-    return Shelf([((source, int(bounds[n]), int(bounds[n + 1])),) for n in documents])
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("beam", [1, 3])
-def test_they_are_the_general_step(policy: SelectionPolicy, beam: int) -> None:
-    keys, documents, own = keys_of(0), [2, 0, 4, 0, 3, 1], [22, 2, 30, 0, 27, 7]
-    q, sentence_q = queries(len(documents) * beam)
-    expected = selective_attention_step(
-        q, sentence_q, keys, policy, document_of_row=torch.tensor(documents).repeat_interleave(beam),
-        own=torch.tensor(own).repeat_interleave(beam),
-    )  # fmt: skip
-    found = shelf_of(keys, documents).attend_chosen(q, sentence_q, policy, {}, torch.tensor(own))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    assert (found[4 * beam : 5 * beam] == 0).all()  # a document without a word
-
-
+SHORT = [[5, 3, 0, 7, 2, 1, 1], [4], [2] * 19, [0, 0], [30, 1, 12]]
 #: One document whose sentences are compared by lists, two that are too long for it, with an empty sentence.
 LONG = [[3, 1, 2], [1, 4, 2] * (FEW // 3) + [0, 5, 1, 1, 2], [2] * (FEW + 1)]
 
 
-def long_keys(dtype: torch.dtype) -> Keys:
-    random, layout = torch.Generator().manual_seed(3), DocumentLayout.from_lengths(LONG)
+def keys_of(lengths: list[list[int]], dtype: torch.dtype = torch.float64) -> Keys:
+    random, layout = torch.Generator().manual_seed(3), DocumentLayout.from_lengths(lengths)
     words, values = torch.randn(2, layout.num_tokens, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
     relevance = torch.randn(layout.num_sentences, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
-    relevance[layout.sentences.lengths == 0] = torch.nan
+    relevance[layout.sentences.lengths == 0] = torch.nan  # a mean of nothing
     return Keys(words, values, relevance, layout)
 
 
-@pytest.mark.parametrize("policy", POLICIES[1:])
+def queries(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    random = torch.Generator().manual_seed(1)
+    q, sentence_q = torch.randn(2, rows, HEADS_OF_ATTEND, WIDTH_OF_ATTEND, generator=random, dtype=dtype)
+    return q, sentence_q
+
+
+def shelf_of(keys: Keys, documents: list[int]) -> Shelf:
+    bounds = keys.layout.document_sentences.host
+    source = PackedKeys(keys.words, keys.values, keys.layout.sentences, keys.relevance)
+    return Shelf([((source, int(bounds[n]), int(bounds[n + 1])),) for n in documents])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "documents", "own"),
+    [(SHORT, [2, 0, 4, 0, 1, 3], [22, 2, 30, 0, 7, 27]), (LONG, [1, 0, 2, 1], [FEW + 3, 1, FEW + 20, 5])],
+    ids=["short", "long"],
+)
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("beam", [1, 3])
-def test_texts_of_any_length_are_the_general_step(policy: SelectionPolicy, beam: int) -> None:
-    keys, documents, own = long_keys(torch.float64), [1, 0, 2, 1], [FEW + 3, 1, FEW + 20, 5]
+def test_they_are_the_general_step(
+    lengths: list[list[int]], documents: list[int], own: list[int], policy: SelectionPolicy, beam: int
+) -> None:
+    keys = keys_of(lengths)
     q, sentence_q = queries(len(documents) * beam)
     rows = torch.tensor(documents).repeat_interleave(beam)
     expected = selective_attention_step(
@@ -182,12 +160,14 @@ def test_texts_of_any_length_are_the_general_step(policy: SelectionPolicy, beam:
     )
     found = shelf_of(keys, documents).attend_chosen(q, sentence_q, policy, {}, torch.tensor(own))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    if lengths is SHORT:
+        assert (found[-beam:] == 0).all()  # a document without a word
 
 
 @torch.inference_mode()
 @pytest.mark.skipif(not row_invariant(), reason="products depend on the batch here")
 def test_a_row_of_a_long_text_has_the_same_bits_in_every_company() -> None:
-    keys, (q, sentence_q) = long_keys(torch.float32), queries(8, torch.float32)
+    keys, (q, sentence_q) = keys_of(LONG, torch.float32), queries(8, torch.float32)
     policy, documents = SelectionPolicy(3), [0, 1, 1, 2, 1, 0, 2, 1]
     whole = shelf_of(keys, documents).attend_chosen(q, sentence_q, policy, {})
     for some in ([1], [3, 6], [0, 1, 2, 3], [7, 0, 6, 1, 5, 2, 4]):
@@ -242,15 +222,6 @@ def test_it_is_softmax_attention_over_the_rows_of_each_list(dtype: torch.dtype, 
     assert (found[2] == 0).all()
 
 
-@pytest.mark.gpu
-def test_a_card_computes_the_same() -> None:
-    q, keys, values = inputs_of_row(torch.float32)
-    own = lists([0, 1, 2, 3])
-    there = RowLists(own.rows.cuda(), own.offsets.cuda(), own.places.cuda(), own.width)
-    found = attend_listed(q.cuda(), keys.cuda(), values.cuda(), there)
-    torch.testing.assert_close(found.cpu(), attend_listed(q, keys, values, own), rtol=0, atol=1e-5)
-
-
 @torch.inference_mode()
 @pytest.mark.parametrize("some", [[1], [3, 0], [0, 1, 2], [2, 3, 3, 1, 0]])
 def test_a_query_has_the_same_bits_in_every_company(some: list[int]) -> None:
@@ -298,14 +269,3 @@ def test_every_assignment_has_one_row_of_its_own_sentence(queries: int, skewed: 
             assert int(plan.length[batch.tiles].max()) == batch.longest
         words = plan.length[tile[plan.row.view(heads.shape)]]
         assert torch.equal(words, torch.tensor(lengths)[heads])
-
-
-def test_a_popular_sentence_does_not_pad_the_tiles_of_others() -> None:
-    """As in decoding: a few queries for each sentence, but one that all have chosen."""
-    queries, sentences, words = 100, 400, 20
-    others = torch.randperm(sentences - 1)[: queries * 3].view(queries, 3) + 1
-    chosen = torch.cat([torch.zeros(queries, 1, dtype=torch.int64), others], 1)[None]
-    (plan,) = plans([words] * sentences, chosen)
-    computed = sum((b.tiles.stop - b.tiles.start) * b.width * b.longest for b in plan.batches)
-    assert computed <= TILE_SPREAD * chosen.numel() * words
-    assert len(plan.batches) <= 3

@@ -79,10 +79,10 @@ def test_only_matrices_decay() -> None:
 class Features(nn.Module):
     """A model whose features are a parameter."""
 
-    def __init__(self, *, bias: bool) -> None:
+    def __init__(self, tokens: int, vocabulary: int, *, bias: bool) -> None:
         super().__init__()
-        self.features = nn.Parameter(torch.randn(9, 6, dtype=torch.float64))
-        self.output = nn.Linear(6, 13, bias=bias, dtype=torch.float64)
+        self.features = nn.Parameter(torch.randn(tokens, 6, dtype=torch.float64))
+        self.output = nn.Linear(6, vocabulary, bias=bias, dtype=torch.float64)
 
     def forward(self, batch: object) -> Tensor:
         return self.features
@@ -92,7 +92,7 @@ class Features(nn.Module):
 @pytest.mark.parametrize(("name", "smoothing"), [("cross_entropy", 0.0), ("label_smoothed_cross_entropy", 0.2)])
 def test_agrees_with_torch(name: str, smoothing: float, bias: bool) -> None:
     torch.manual_seed(0)
-    model = Features(bias=bias)
+    model = Features(9, 13, bias=bias)
     labels = torch.randint(13, (9,))
     labels[3] = IGNORE
     batch = SimpleNamespace(labels=labels, num_tokens=8)
@@ -172,25 +172,12 @@ def task(words: list[str] = WORDS, language: str = "fr") -> Any:
     return SimpleNamespace(target_lang=language, target_tokenizer=SimpleNamespace(vocabulary=lambda: words))
 
 
-class Features_of_form(nn.Module):
-    """A model whose features are its parameters, with dropout that can be drawn again."""
-
-    def __init__(self, *, bias: bool = True, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.features = nn.Parameter(torch.randn(6, 5, dtype=torch.float64))
-        self.output = nn.Linear(5, len(WORDS), bias=bias, dtype=torch.float64)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, batch: Any) -> Tensor:
-        return self.dropout(self.features)
-
-
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_choice_of_a_form_is_that_of_the_whole_distribution(bias: bool) -> None:
     torch.manual_seed(0)
     criterion = FormChoice.build(FormChoiceConfig(form_choice=3.0), task())
     assert [each.tolist() for each in criterion.words] == [[2, 6], [0, 1, 5]]
-    model = Features_of_form(bias=bias)
+    model = Features(len(LABELS), len(WORDS), bias=bias)
     plain, _, logs = LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, BATCH)
     loss, count, logged = criterion(model, BATCH)
     p = model.output(model.features).softmax(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from attention_reference import spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -19,10 +20,6 @@ from docnmt.modules.positions import Alibi, RelativeKeys, Rotary
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6)
 ROUTES = st.sampled_from(["bucket", "long"])
-
-
-def spans(lengths: list[int]) -> Spans:
-    return Spans(torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()]))
 
 
 def by_span(

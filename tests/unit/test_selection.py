@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention, keep_top_t
+from docnmt.functional import build_tree, conditional_attention, keep_top_t
 from docnmt.functional.conditional import selective_attention, selective_attention_step
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy, descend
 from docnmt.functional.tree import SentenceTree, TreeIndex, best_children, cumulative_keys, ranked_children
@@ -113,21 +113,12 @@ def test_with_the_own_sentence_the_key_of_an_empty_one_may_hold_anything(over_tr
 @pytest.mark.parametrize("top_t", [0, -1])
 def test_to_keep_no_sentence_is_refused_everywhere(top_t: int) -> None:
     layout = DocumentLayout.from_lengths([[2, 3]])
-    tree = tree_over(layout)
-    *x, sentence_k = random_inputs(layout, layout, 2, 0)
-    node_k = random_inputs(layout, layout, len(tree.nodes), 0).sentence_k
-    both: dict[str, Any] = {"query_layout": layout, "key_layout": layout, "top_t": top_t}
-    sizes = {"d_model": 4, "heads": 2, "d_head": 2}
-    calls = [
-        lambda: conditional_attention(*x, sentence_k, **both),
-        lambda: hierarchical_conditional_attention(*x, node_k, tree, **both),
-        lambda: keep_top_t(sentence_k, top_t),
-        lambda: SelectionPolicy(top_t, always_own=True),
-        lambda: ConditionalAttention(**sizes, top_t=top_t),
-        lambda: ConditionalAttention(**sizes, top_t=top_t, always_own=True),
-        lambda: ConditionalAttention(**sizes, top_t=top_t, earlier=True),
-    ]
-    for call in calls:
+    x = random_inputs(layout, layout, 2, 0)
+    for call in (
+        lambda: conditional_attention(*x, query_layout=layout, key_layout=layout, top_t=top_t),
+        lambda: keep_top_t(x.sentence_k, top_t),
+        lambda: ConditionalAttention(d_model=4, heads=2, d_head=2, top_t=top_t, earlier=True),
+    ):
         with pytest.raises(ValueError, match=f"at least 1, got {top_t}"):
             call()
 
@@ -245,13 +236,6 @@ def test_nodes_are_merged_or_copied():
     expected = [a, b, c, d], [ab, c], [2 * ab - c]
     for level, nodes in zip(tree.index.levels, expected, strict=True):
         torch.testing.assert_close(tree.nodes[level], torch.stack(nodes))
-
-
-def test_trees_of_two_batches_are_joined_by_joining_nodes_and_offsets():
-    first, second = torch.randn(6, 2), torch.randn(4, 2)
-    whole = build_tree(torch.cat([first, second]), offsets(5, 1, 4), mean)
-    parts = build_tree(first, offsets(5, 1), mean), build_tree(second, offsets(4), mean)
-    torch.testing.assert_close(torch.cat([part.nodes for part in parts]), whole.nodes)
 
 
 def test_cumulative_keys_are_sums_over_paths():

@@ -93,6 +93,3 @@ def test_source2token_merges_are_equation_2_of_two_words(name: str) -> None:
         centred = expected - expected.mean(1, keepdim=True)
         expected = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
     torch.testing.assert_close(merge(left, right), expected, rtol=0, atol=1e-12)
-
-
-# Queries and keys of every context attention start with the same projections, or not; nothing else differs.
