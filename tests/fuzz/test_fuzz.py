@@ -1,8 +1,7 @@
 """Whatever a file holds, reading it works, or ends in one line that a person can read, and soon.
 
-`python tests/fuzz/test_fuzz.py READER FIRST LAST` reads the inputs of a reader, or of `all`, by number and prints
-what fails. What once failed, shortened, is in `corpus/cases.json`; the default run reads that, and the first inputs of
-every reader.
+Input N of a reader is the same in every run. What once failed, shortened, is in `corpus/cases.json`; the default run
+reads that, and the first inputs of every reader.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import json
 import random
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,23 +107,3 @@ def test_many_inputs(known: dict[str, Reader], tmp_path: Path) -> None:
                 found.append(f"{reader.name} {number}: {problem}")
     assert count > 100_000
     assert found == []
-
-
-def main(name: str, first: int, last: int) -> None:
-    """Read the inputs of a reader, or of `all`, and print what is wrong, each kind once."""
-    with tempfile.TemporaryDirectory() as folder:
-        for reader in readers(Path(folder)):
-            if name not in (reader.name, "all"):
-                continue
-            seen: dict[str, int] = {}
-            for number, content in inputs(reader, int(first * reader.share), int(last * reader.share)):
-                if problem := attempt(reader, content, Path(folder)):
-                    kind = problem.rpartition(" at ")[2]
-                    if kind not in seen:
-                        print(f"{reader.name} {number}: {problem}: {content[:300]!r}", flush=True)
-                    seen[kind] = seen.get(kind, 0) + 1
-            print(f"{reader.name}: {int(last * reader.share) - int(first * reader.share)} inputs, {seen}", flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -15,11 +15,3 @@ NEAR = 1e-4
 def same_translation(one: Translation, other: Translation) -> bool:
     """Equal to the last bit, or equally good where products depend on the batch."""
     return one == other if row_invariant() else abs(one.score - other.score) <= NEAR
-
-
-def same_output(one: str, other: str) -> bool:
-    """Equal outputs of a command, or of the same sentences in the same order where products depend on the batch."""
-    if row_invariant():
-        return one == other
-    named = [[line.split("\t")[0] for line in text.splitlines() if line[:2] in ("S-", "D-")] for text in (one, other)]
-    return named[0] == named[1] and len(named[0]) > 0

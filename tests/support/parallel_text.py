@@ -84,8 +84,3 @@ def read_all(files: SplitFiles) -> Read:
             texts += document.rows
             names.append(document.name)
     return texts, builder.build(known=facts.levels), facts, names if any(names) else []
-
-
-def places(files: SplitFiles) -> list[str]:
-    """The place of each sentence of a split."""
-    return [f"{where}{number}" for document in read_split(files, Facts()) for where, number in document.places]

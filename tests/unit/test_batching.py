@@ -58,12 +58,6 @@ def test_order_depends_on_seed_and_epoch() -> None:
     assert len(set(plans.values())) == 4
 
 
-def test_batches_are_nearly_full() -> None:
-    sizes = np.random.default_rng(0).integers(1, 100, 50_000)
-    plan = plan_batches(sizes, 4000, seed=1, epoch=1)
-    assert len(plan) < 1.03 * sizes.sum() / 4000
-
-
 # Batches that are filled up to a shape: the same loss and the same gradients as of the batch itself.
 
 

