@@ -18,11 +18,12 @@ def document_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def running(document_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """A `served.Served` of it, with a beam of 2."""
+    """A `served.Served` of it, with a beam of 2, which writes no more than it reads and a little."""
     pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+    from commands import SHORT
     from served import serve
 
     log = tmp_path_factory.mktemp("service") / "log"
-    with serve(log, "--path", str(document_model), "--beam", "2", "--batch-size", "16") as served:
+    with serve(log, "--path", str(document_model), "--beam", "2", "--batch-size", "16", *SHORT) as served:
         yield served
         assert "Traceback" not in log.read_text()

@@ -125,41 +125,6 @@ def test_context_is_the_own_document(name: str) -> None:
     assert changed == (name != "transformer")
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("hier_cond_transformer", {}), ("scaleformer", {}), ("copy_transformer", {}), *OWN_TEXT],
-    ids=name_of,
-)
-def test_slots_leave_and_join_without_a_trace(name: str, options: dict[str, Any]) -> None:
-    """Slots with one, no and two translations before them, side by side, reordered and joined."""
-    model = build(name, **options).double()
-    reads = model.reading.own_text or model.reading.given_text
-    tokens = torch.randint(5, 40, (4, 3))
-    with torch.no_grad():
-        memory = model.encode(batch(model).source)
-        written = [model.remember(memory, n, [7 + n, 9, 11 + n]) for n in range(2)] if reads else []
-        earlier = [written[:1], [], written[:2], written]
-
-        def begun(*slots: int) -> Any:
-            more = ([earlier[slot] for slot in slots],) if reads else ()
-            return model.begin(memory, torch.tensor(slots), 1, *more)
-
-        def alone(slot: int) -> Tensor:
-            state = begun(slot)
-            return torch.stack([model.step(tokens[slot, i : i + 1], state)[0] for i in range(3)])
-
-        state = begun(1, 0, 2)
-        model.step(tokens[[1, 0, 2], 0], state)
-        state.reorder(torch.tensor([0, 2]))
-        state.append(begun(3))
-        second = model.step(torch.stack([tokens[1, 1], tokens[2, 1], tokens[3, 0]]), state)
-        third = model.step(torch.stack([tokens[1, 2], tokens[2, 2], tokens[3, 1]]), state)
-        for row, (slot, first) in enumerate([(1, 1), (2, 1), (3, 0)]):
-            expected = alone(slot)
-            torch.testing.assert_close(second[row], expected[first], rtol=0, atol=1e-10)
-            torch.testing.assert_close(third[row], expected[first + 1], rtol=0, atol=1e-10)
-
-
 POST: dict[str, Any] = {"norm": "post", "context_norm": "pre"}
 UNREAD: list[tuple[str, dict[str, Any], set[str]]] = [
     ("transformer", {"max_positions": 9}, {"max_positions"}),

@@ -318,15 +318,8 @@ def test_in_training_onednn_computes_linear_layers_where_it_is_exact(
         assert torch.get_float32_matmul_precision() == ("medium" if error == 0 else "highest")
         raise KeyError
     assert torch.get_float32_matmul_precision() == "highest"
-    runtime.tune()
+    assert runtime.tune().matmul == "default" or not error  # in search, too
     assert not runtime.trains_linear()
-
-
-@pytest.mark.usefixtures("untuned")
-def test_an_inexact_product_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "_product_error", lambda: 1e-3)  # as where "medium" means bfloat16
-    assert runtime.tune().matmul == "default"
-    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_row_invariance_notices_a_product_that_depends_on_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:

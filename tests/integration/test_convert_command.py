@@ -209,7 +209,7 @@ def test_what_marian_has_not_is_named(
 # docnmt-convert: the numbers of transformers' Marian models and ours are the same, both ways.
 
 
-SOURCES, TARGETS = marian.sentences(200, "source", seed=5), marian.sentences(200, "target", seed=6)
+SOURCES, TARGETS = marian.sentences(60, "source", seed=5), marian.sentences(60, "target", seed=6)
 LIMIT = 12  # subwords of a translation
 
 

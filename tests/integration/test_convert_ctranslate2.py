@@ -42,10 +42,9 @@ def lines(number: int, seed: int) -> list[str]:
     return [line for document in small_system.text(number, 8, seed=seed) for line in document][:number]
 
 
-def corpus(task: Any, sources: list[str], targets: list[str]) -> ParallelCorpus:
-    """A sentence a document."""
-    read = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
-    return replace(read, target=ParallelCorpus.from_lines([[text] for text in targets], task.target_tokenizer).source)
+def corpus(task: Any, sources: list[list[str]], targets: list[list[str]]) -> ParallelCorpus:
+    read = ParallelCorpus.from_lines(sources, task.source_tokenizer)
+    return replace(read, target=ParallelCorpus.from_lines(targets, task.target_tokenizer).source)
 
 
 class Other:
@@ -59,13 +58,16 @@ class Other:
         self.translator = ctranslate2.Translator(str(folder), inter_threads=1, intra_threads=1)
 
 
-@pytest.mark.parametrize("settings", SHAPES)
+@pytest.mark.parametrize("settings", [*SHAPES, *({"source_context": 1, "target_window": n} for n in (1, 2))])
 def test_scores_are_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
-    """But for the entries that no translation has: CTranslate2's model gives them nothing."""
-    path = small_system.random_checkpoint(tmp_path / "own.safetensors", **settings)
+    """But for the entries that no translation has: CTranslate2's model gives them nothing. In windows of 2 to 1 and of
+    2 to 2 sentences `<brk>` is a token as any other."""
+    windows = "target_window" in settings
+    arch, size = ("concat_transformer", 2) if windows else ("transformer", 1)
+    path = small_system.random_checkpoint(tmp_path / "own.safetensors", arch, **settings)
     assert convert([str(path), str(tmp_path / "other"), "--to", "ctranslate2"]) == 0
     loaded, other = load_model(path), Other(tmp_path / "other")
-    sources, targets = lines(200, 3), lines(200, 4)
+    sources, targets = ([each[n : n + size] for n in range(0, 80, size)] for each in (lines(80, 3), lines(80, 4)))
     model: Any = loaded.model
     read = corpus(loaded.task, sources, targets)
     units = planned_units(model.reading, read)
@@ -73,51 +75,22 @@ def test_scores_are_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
     with torch.no_grad():
         logits = model.output(model(batch))
     error = 2e-5 * float(logits.abs().max())  # float32 on both sides
-    logits[:, [BOS, BRK, MASK]] = -torch.inf
-    ours = logits.log_softmax(-1).gather(1, batch.labels[:, None])[:, 0]
-    given = [[side.encode(text, out_type=str) for text in each] for side, each in
-             ((other.source, sources), (other.target, targets))]  # fmt: skip
-    found = other.translator.score_batch(*given)
-    theirs = torch.tensor([score for result in found for score in result.log_probs])
-    torch.testing.assert_close(theirs, ours, atol=error, rtol=0)
-    assert ours.std() > 0.5
-
-
-@pytest.mark.parametrize("window", [1, 2])
-def test_windows_of_sentences_are_texts_with_breaks(tmp_path: Path, window: int) -> None:
-    """2-to-1 and 2-to-2: `<brk>` is a token as any other."""
-    shape = {"source_context": 1, "target_window": window}
-    path = small_system.random_checkpoint(tmp_path / "own.safetensors", "concat_transformer", **shape)
-    assert convert([str(path), str(tmp_path / "other"), "--to", "ctranslate2"]) == 0
-    loaded, other = load_model(path), Other(tmp_path / "other")
-    sources, targets = ([each[n : n + 2] for n in range(0, 80, 2)] for each in (lines(80, 3), lines(80, 4)))
-    model: Any = loaded.model
-    task: Any = loaded.task
-    read = ParallelCorpus.from_lines(sources, task.source_tokenizer)
-    read = replace(read, target=ParallelCorpus.from_lines(targets, task.target_tokenizer).source)
-    units = planned_units(model.reading, read)
-    batch = collate(read, units, np.arange(len(units)), model.reading)
-    with torch.no_grad():
-        logits = model.output(model(batch))
-    error = 2e-5 * float(logits.abs().max())  # float32 on both sides
-    logits[:, [BOS, MASK]] = -torch.inf
+    logits[:, [BOS, MASK] if windows else [BOS, BRK, MASK]] = -torch.inf
     ours = logits.log_softmax(-1).gather(1, batch.labels[:, None])[:, 0]
 
     def joined(side: Any, texts: list[str]) -> list[str]:
         first, *rest = [side.encode(text, out_type=str) for text in texts]
         return [*first, *(piece for each in rest for piece in ("<brk>", *each))]
 
-    of_source = [joined(other.source, each) for each in sources]
-    of_target = [joined(other.target, each) for each in targets]
-    if window == 1:  # each sentence behind the one before it
-        pairs = [pair for n, each in enumerate(sources) for pair in (
-            (joined(other.source, each[:1]), joined(other.target, targets[n][:1])),
-            (of_source[n], joined(other.target, targets[n][1:])),
-        )]  # fmt: skip
-        of_source, of_target = ([pair[side] for pair in pairs] for side in (0, 1))
-    found = other.translator.score_batch(of_source, of_target)
+    pairs = list(zip(sources, targets, strict=True))
+    if settings.get("target_window") == 1:  # each sentence behind the one before it
+        pairs = [pair for s, t in pairs for pair in ((s[:1], t[:1]), (s, t[1:]))]
+    found = other.translator.score_batch(
+        [joined(other.source, s) for s, _ in pairs], [joined(other.target, t) for _, t in pairs]
+    )
     theirs = torch.tensor([score for result in found for score in result.log_probs])
     torch.testing.assert_close(theirs, ours, atol=error, rtol=0)
+    assert ours.std() > 0.5
 
 
 @pytest.fixture(scope="module", params=[{}, {"norm": "post", "activation": "swish"}], ids=["pre", "post"])
@@ -128,7 +101,7 @@ def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     torch.manual_seed(0)
     model: Any = task.build_model(MODELS.get("transformer"), config)
     texts = lines(600, 3)
-    read = corpus(task, texts, [" ".join(reversed(text[:-1].split())) + "." for text in texts])
+    read = corpus(task, [[text] for text in texts], [[" ".join(text[:-1].split()[::-1]) + "."] for text in texts])
     units, draw = planned_units(model.reading, read), np.random.default_rng(0)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(80):

@@ -33,7 +33,7 @@ from docnmt.core.tokenizer import BOS, BRK, MASK  # noqa: E402
 from docnmt.core.training.checkpoint import LoadedModel, load_model  # noqa: E402
 from docnmt.core.translation_task import DocumentTranslation  # noqa: E402
 
-SOURCES, TARGETS = models.sentences(200, seed=5), models.sentences(200, seed=6)
+SOURCES, TARGETS = models.sentences(60, seed=5), models.sentences(60, seed=6)
 #: Two directions of each family of models.
 DIRECTIONS = {
     "m2m100": [("en", "fr"), ("ru", "de")],

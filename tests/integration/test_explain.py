@@ -58,6 +58,20 @@ def corpus_of(model: docnmt.Translator, translations: list[docnmt.Translation], 
     return replace(corpus, target=TokenArray.from_lists(tokens, len(vocabulary)))
 
 
+def inputs_of(
+    modules: list[Any], model: docnmt.Translator, translations: list[docnmt.Translation], document: list[str]
+) -> list[tuple[Any, tuple[Any, ...]]]:
+    """What some modules are given in one pass over what was written."""
+    caught: list[tuple[Any, tuple[Any, ...]]] = []
+    for module in modules:
+        module.register_forward_hook(lambda module, inputs, output: caught.append((module, inputs)))
+    network: Any = model.models.models[0]
+    corpus = corpus_of(model, translations, document)
+    with torch.no_grad():
+        network(next(forced_batches(network, model.models.task, corpus, max_tokens=10_000))[1])
+    return caught
+
+
 @pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[1], *OTHERS])
 def test_weights_of_a_head_sum_to_one(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model = load(tmp_path, arch, **options)
@@ -97,18 +111,8 @@ def test_weights_are_those_of_the_equation(arch: str, options: dict[str, Any], t
     model, document = load(tmp_path, arch, **options), DOCUMENTS[0]
     found = model.translate(document, explain=True, **BRIEF)
     network: Any = model.models.models[0]
-    caught: list[tuple[Any, tuple[Any, ...]]] = []
-    hooks = [
-        module.register_forward_hook(lambda module, inputs, output: caught.append((module, inputs)))
-        for module in network.modules()
-        if isinstance(module, ConditionalAttention)
-    ]
-    corpus = corpus_of(model, found, document)
-    with torch.no_grad():
-        _, batch = next(forced_batches(network, model.models.task, corpus, max_tokens=10_000))
-        network(batch)
-    for hook in hooks:
-        hook.remove()
+    modules = [module for module in network.modules() if isinstance(module, ConditionalAttention)]
+    caught = inputs_of(modules, model, found, document)
     assert len(caught) == (6 if "target_context" in options else 4)
     places: dict[tuple[str, str], int] = {}
     for module, (x, store, layout) in caught:
@@ -139,15 +143,7 @@ def test_cross_attention_is_a_softmax_over_the_source_sentence(tmp_path: Path) -
     model, document = load(tmp_path, "cond_transformer"), DOCUMENTS[0]
     found = model.translate(document, explain=True, **BRIEF)
     network: Any = model.models.models[0]
-    caught: list[Any] = []
-    hook = network.decoder.layers[1].cross.register_forward_hook(lambda module, inputs, _: caught.extend(inputs))
-    with torch.no_grad():
-        _, batch = next(
-            forced_batches(network, model.models.task, corpus_of(model, found, document), max_tokens=10_000)
-        )
-        network(batch)
-    hook.remove()
-    cross, (x, reads) = network.decoder.layers[1].cross, caught
+    ((cross, (x, reads)),) = inputs_of([network.decoder.layers[1].cross], model, found, document)
     with torch.no_grad():
         q, k = cross.query(x).view(len(x), 2, -1), cross.split(cross.key_value(reads.source), 2)[0]
     rows, keys = (each.sentence_offsets.tolist() for each in (reads.layout, reads.source_layout))

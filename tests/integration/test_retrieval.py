@@ -82,18 +82,8 @@ def test_every_encoder_trains_and_encodes(folder: Path, arch: list[str]) -> None
 
 
 def test_training_continues_exactly_with_its_temperature(folder: Path) -> None:
-    options = [
-        "--arch",
-        "inferlite",
-        "--hidden-dim",
-        "8",
-        "--output-dim",
-        "16",
-        "--hash-bits",
-        "8",
-        "--hash-steps",
-        "9",
-    ]
+    options = ["--arch", "inferlite", "--hidden-dim", "8", "--output-dim", "16"]
+    options += ["--hash-bits", "8", "--hash-steps", "9"]
     run_training(folder, "whole", *options, updates=6)
     run_training(folder, "parts", *options, updates=3)
     run_training(folder, "parts", *options, updates=6)

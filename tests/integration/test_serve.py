@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import small_system
-from commands import translated
+from commands import SHORT, translated
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from served import Served, serve
@@ -44,11 +44,11 @@ def test_requests_at_once_get_what_the_command_gives_each_alone(
         answers = list(pool.map(post, bodies))
     for documents, answer in zip(asked, answers[:5], strict=True):
         corpus = "\n\n".join("\n".join(document) for document in documents) + "\n"
-        lines = translated(document_model, corpus, monkeypatch, "--input-format", "corpus")
+        lines = translated(document_model, corpus, monkeypatch, *SHORT, "--input-format", "corpus")
         assert "\n\n".join("\n".join(document) for document in answer["documents"]) + "\n" == lines  # type: ignore[attr-defined]
     for text, answer in zip(texts, answers[5:], strict=True):
         assert answer.pop("limited", True) is True
-        assert answer == {"text": translated(document_model, f"{text}\n\n", monkeypatch)}
+        assert answer == {"text": translated(document_model, f"{text}\n\n", monkeypatch, *SHORT)}
 
 
 MARKDOWN = """# The *dog*
@@ -74,7 +74,7 @@ def test_a_file_is_what_the_command_makes_of_it(
     name: str, content: str, running: Served, document_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
-    words = ["--path", str(document_model), "--beam", "2", "--device", "cpu", str(tmp_path / name)]
+    words = ["--path", str(document_model), "--beam", "2", "--device", "cpu", *SHORT, str(tmp_path / name)]
     assert translate_command([*words, "-o", str(tmp_path / f"out-{name}")]) == 0
     expected = (tmp_path / f"out-{name}").read_bytes()
     with running.client() as client:
@@ -110,7 +110,7 @@ def test_what_was_read_is_what_the_library_says(running: Served, document_model:
         streamed = client.post("/translate", json=body, headers=accept).text.splitlines()
     assert answer["documents"] == plain["documents"]
     assert "reads" not in plain
-    expected = docnmt.load(document_model).translate(documents, beam=2, explain=True)
+    expected = docnmt.load(document_model).translate(documents, beam=2, max_len_a=1, max_len_b=2, explain=True)
     for found, document, sentences in zip(answer["reads"], expected, documents, strict=True):
         for reads, translation, sentence in zip(found, document, sentences, strict=True):
             if not sentence:

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 import small_system
-from commands import translated
-from served import ARCHITECTURES, Served, started
+from commands import SHORT, translated
+from served import ARCHITECTURES, Served, started, translating
 
-from docnmt.apps.commands.translating import LoadedModels, Translating
+from docnmt.apps.commands.translating import Translating
 from docnmt.apps.serve.chat import instructed, prompted
 from docnmt.cli.translate import main as translate_command
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 
 Patch = pytest.MonkeyPatch
@@ -26,7 +25,7 @@ TOKEN = "0123456789abcdef"
 
 
 def command(document_model: Path, text: str, monkeypatch: Patch, *more: str) -> list[str]:
-    return translated(document_model, text, monkeypatch, *more).removesuffix("\n").split("\n")
+    return translated(document_model, text, monkeypatch, *SHORT, *more).removesuffix("\n").split("\n")
 
 
 def shaped(lines: list[str], texts: list[str]) -> list[str]:
@@ -54,7 +53,7 @@ def test_deepls_own_client(running: Served, document_model: Path, tmp_path: Path
     monkeypatch.setattr(time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.1)))
     (tmp_path / "a.md").write_text("# The *dog*\n\nA cat `sees` it.\n")
     client.translate_document_from_filepath(tmp_path / "a.md", tmp_path / "b.md", target_lang="DE")
-    words = ["--path", str(document_model), "--beam", "2", "--device", "cpu", str(tmp_path / "a.md")]
+    words = ["--path", str(document_model), "--beam", "2", "--device", "cpu", *SHORT, str(tmp_path / "a.md")]
     assert translate_command([*words, "-o", str(tmp_path / "c.md")]) == 0
     assert (tmp_path / "b.md").read_bytes() == (tmp_path / "c.md").read_bytes()
 
@@ -206,17 +205,17 @@ def test_instructions_of_systems(content: str, found: tuple[str | None, str | No
 @pytest.mark.parametrize(("arch", "options"), [ARCHITECTURES[n] for n in (0, 1, 3, 5)])
 def test_what_is_read_and_not_returned_is_part_of_the_document(arch: str, options: dict[str, Any]) -> None:
     """For models that read translations, and for those that do not, for which it is not written."""
-    model, task, search = small_system.model(arch, **options), small_system.task(), BeamSearchConfig(beam=2)
-    client = started(Translating(LoadedModels((Path("m"),), (model,), task), GenerationConfig(), search))
+    models = translating(arch, **options)
+    client, task = started(models), models.loaded.task
     before, texts = ["the cat.", "a dog sees it."], ["it walks.", "the old tree."]
     given = ["the river", None, None, None]
     messages = [{"role": "user", "content": before[0]}, {"role": "assistant", "content": given[0]}]
     messages += [{"role": "user", "content": before[1]}, {"role": "user", "content": "\n".join(texts)}]
     corpus = small_system.corpus([before + texts])
-    results = list(translate_corpus([model], task, corpus, GenerationConfig(), search, given=given))
+    results = list(translate_corpus(models.loaded.models, task, corpus, models.options, models.search, given=given))
     answer = client.post("/v1/chat/completions", json={"messages": messages}).json()
     assert answer["choices"][0]["message"]["content"] == "\n".join(each.text for each in results[1:])
-    results = list(translate_corpus([model], task, corpus, GenerationConfig(), search))
+    results = list(translate_corpus(models.loaded.models, task, corpus, models.options, models.search))
     body = {"text": texts, "context": "\n".join(before), "target_lang": "DE"}
     answer = client.post("/v2/translate", data=body).json()
     assert [each["text"] for each in answer["translations"]] == [each.text for each in results[2:]]
@@ -225,10 +224,7 @@ def test_what_is_read_and_not_returned_is_part_of_the_document(arch: str, option
 
 @pytest.fixture(scope="module")
 def small() -> Translating:
-    return Translating(
-        LoadedModels((Path("m"),), (small_system.model(),), small_system.task()), GenerationConfig(),
-        BeamSearchConfig(beam=2),
-    )  # fmt: skip
+    return translating()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import small_system
 from served import Served, serve
 
 from docnmt.apps.serve import run as run_service
@@ -30,11 +29,6 @@ from docnmt.apps.serve.file_processes import (
     Written,
 )
 from docnmt.cli.serve import main as serve_command
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_system.save(tmp_path_factory.mktemp("model") / "m.safetensors", "hier_cond_transformer_tiny")
 
 
 @pytest.fixture
@@ -131,10 +125,10 @@ def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left_though_a_document_is_read(
-    faulty: Path, checkpoint: Path, tmp_path: Path, number: signal.Signals
+    faulty: Path, document_model: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     """Health is answered beside; the signal is obeyed."""
-    words = ["--path", str(checkpoint), "--grace", "1", "--file-timeout", "8"]
+    words = ["--path", str(document_model), "--grace", "1", "--file-timeout", "8"]
     with serve(tmp_path / "log", *words, path=faulty) as service:
 
         def post() -> int | None:
@@ -158,17 +152,17 @@ def test_no_process_is_left_though_a_document_is_read(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_other_machines_need_a_secret(host: str, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve_command(["--path", str(checkpoint), "--host", host, "--port", "0"]) == 2
+def test_other_machines_need_a_secret(host: str, document_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert serve_command(["--path", str(document_model), "--host", host, "--port", "0"]) == 2
     error = capsys.readouterr().err
     assert all(word in error for word in ("--host", host, "--token-file", "--open"))
 
 
 @pytest.fixture(scope="module")
-def service(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def service(document_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     log = tmp_path_factory.mktemp("service") / "log"
     words = ["--host", "0.0.0.0", "--open", "--proxy", "127.0.0.0/8", "--queue-length", "8"]
-    with serve(log, "--path", str(checkpoint), "--beam", "2", *words) as served:
+    with serve(log, "--path", str(document_model), "--beam", "2", *words) as served:
         served.address = served.address.replace("0.0.0.0", "127.0.0.1")
         yield served
         assert "Traceback" not in log.read_text()

@@ -5,28 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import small_system
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
-from served import started
+from served import started, translating
 from starlette.testclient import TestClient
 
-from docnmt.apps.commands.translating import LoadedModels, Translating
+from docnmt.apps.commands.translating import Translating
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import client_of
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 Start = Callable[..., TestClient]
 
 
 @pytest.fixture(scope="module")
 def models() -> Translating:
-    loaded = LoadedModels((Path("m"),), (small_system.model(),), small_system.task())
-    return Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
+    return translating()
 
 
 @pytest.fixture

@@ -7,39 +7,30 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import small_system
-from served import ARCHITECTURES, started
+from served import ARCHITECTURES, started, translating
 
-from docnmt.apps.commands.translating import LoadedModels, Translating
 from docnmt.apps.serve.ask import Sentences
 from docnmt.apps.serve.service import Call, Order, Worker
 from docnmt.apps.serve.sessions import Sessions, SessionSegment
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 
 SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps."]
 
 
-def models(arch: str = "transformer_tiny", **options: Any) -> Translating:
-    model = small_system.model(arch, **options)
-    loaded = LoadedModels((Path("m"),), (model,), small_system.task())
-    return Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    found = started(models(), max_sessions=3, max_request_tokens=300, max_body=4000)
+    found = started(translating(), max_sessions=3, max_request_tokens=300, max_body=4000)
     yield found
     found.service.worker.stop()
 
 
 @pytest.mark.parametrize(("arch", "options"), [ARCHITECTURES[n] for n in (0, 1, 3, 5)])
 def test_what_is_confirmed_is_read_before_and_after(arch: str, options: dict[str, Any]) -> None:
-    used = models(arch, **options)
+    used = translating(arch, **options)
 
     def expected(given: list[str | None]) -> dict[int, str]:
         corpus = small_system.corpus([SOURCE])
@@ -147,7 +138,7 @@ def test_what_is_refused(method: str, path: str, body: Any, status: int, client:
 
 
 def test_sessions_are_few_and_forgotten() -> None:
-    client = started(models(), max_sessions=2, session_idle=0.3)
+    client = started(translating(), max_sessions=2, session_idle=0.3)
     first, second = (client.post("/sessions", json={"segments": ["a dog."]}).json()["session"] for _ in range(2))
     refused = client.post("/sessions", json={})
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "too_many_sessions")
@@ -164,7 +155,7 @@ def test_sessions_are_few_and_forgotten() -> None:
 @pytest.mark.parametrize("what", ["added", "deleted"])
 def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The draft was kept in the segment that had the number then; the encodings of a deleted session stayed."""
-    client, kept = started(models()), []
+    client, kept = started(translating()), []
     name = client.post("/sessions", json={"segments": SOURCE[:2]}).json()["session"]
     get, read = Sessions.get, Call.sentences
 
@@ -195,8 +186,7 @@ def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    loaded = LoadedModels((Path("m"),), (small_system.model("hier_cond_transformer_tiny"),), small_system.task())
-    started = Worker(Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2)))
+    started = Worker(translating("hier_cond_transformer_tiny"))
     yield started
     started.stop()
 

@@ -135,16 +135,6 @@ def test_out_of_memory_fails_first_and_names_a_limit_that_fits(
     assert train(data, tmp_path / "run", *smaller, arch="toy_other") == 0
 
 
-def test_second_training_in_the_same_folder_is_refused(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from docnmt.core.training.run_folder import RunFolder
-
-    with RunFolder(tmp_path / "run").opened():
-        assert train(data, tmp_path / "run", "--max-update", "1") == 1
-    assert str(os.getpid()) in capsys.readouterr().err
-
-
 def test_what_is_loaded_is_read_under_the_lock(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import small_system
 from heed_interrupts import heed_interrupts
 from starlette.testclient import TestClient
 
-from docnmt.apps.commands.translating import Translating
+from docnmt.apps.commands.translating import LoadedModels, Translating
 from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.service import Service
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,6 +70,12 @@ def serve(log: Path, *words: str, path: Path = ROOT) -> Iterator[Served]:
     finally:
         process.kill()
         process.wait()
+
+
+def translating(arch: str = "transformer_tiny", **options: Any) -> Translating:
+    """A model without a checkpoint, and a beam of 2."""
+    loaded = LoadedModels((Path("m"),), (small_system.model(arch, **options),), small_system.task())
+    return Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
 
 
 def started(models: Translating, token: str | None = None, **options: Any) -> Any:
