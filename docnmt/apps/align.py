@@ -47,8 +47,8 @@ class AlignedSide:
     def begins(self) -> np.ndarray:
         """The unit (n,), int8, that begins at each sentence; nothing begins at the first."""
         beginnings = np.zeros(len(self.texts), dtype=np.int8)
-        for n, (before, own) in enumerate(zip(self.units, self.units[1:], strict=False), 1):
-            beginnings[n] = SECTION if before[0] != own[0] else PARAGRAPH if before != own else NOTHING
+        for n, (before, after) in enumerate(zip(self.units, self.units[1:], strict=False), 1):
+            beginnings[n] = SECTION if before[0] != after[0] else PARAGRAPH if before != after else NOTHING
         return beginnings
 
 
@@ -112,18 +112,18 @@ def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None 
         if t == 0:
             return np.full(m + 1, -np.log(BEADS[s, t]))
         lengths = windows(target.lengths, t).sum(1)
-        found: np.ndarray = length_cost(source.lengths[i : i + s].sum(), lengths, ratio) - np.log(BEADS[s, t])
-        found += BOUNDARY[np.abs(target.begins[: m + 1 - t] - source.begins[i])]
+        cost: np.ndarray = length_cost(source.lengths[i : i + s].sum(), lengths, ratio) - np.log(BEADS[s, t])
+        cost += BOUNDARY[np.abs(target.begins[: m + 1 - t] - source.begins[i])]
         if s == 2:
-            found += BOUNDARY[source.begins[i + 1]]
+            cost += BOUNDARY[source.begins[i + 1]]
         if t == 2:
-            found += BOUNDARY[target.begins[1:]]
-        found -= windows(evidence[i : i + s].sum(0), t).sum(1)
-        return found
+            cost += BOUNDARY[target.begins[1:]]
+        cost -= windows(evidence[i : i + s].sum(0), t).sum(1)
+        return cost
 
     shapes = list(BEADS)
     chosen = np.zeros((n + 1, m + 1), dtype=np.uint8)  # the shape of the last bead, by its number
-    rows = [np.full(m + 1, np.inf), np.full(m + 1, np.inf)]  # costs up to the last two source sentences
+    last_rows = [np.full(m + 1, np.inf), np.full(m + 1, np.inf)]  # costs up to the last two source sentences
     skipped = -np.log(BEADS[0, 1]) * np.arange(m + 1)  # sentences of the target, one by one
     for i in range(n + 1):
         best = np.full(m + 1, np.inf)
@@ -131,13 +131,13 @@ def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None 
         for number, (s, t) in enumerate(shapes):
             if s == 0 or s > i or t > m:
                 continue
-            costs_of_shape = rows[-s][: m + 1 - t] + costs(i - s, s, t)
+            costs_of_shape = last_rows[-s][: m + 1 - t] + costs(i - s, s, t)
             better = costs_of_shape < best[t:]
             best[t:][better] = costs_of_shape[better]
             chosen[i, t:][better] = number
         running = np.minimum.accumulate(best - skipped) + skipped
         chosen[i][running < best - 1e-9] = shapes.index((0, 1))  # long sums differ in the last digits
-        rows = [rows[-1], np.minimum(running, best)]
+        last_rows = [last_rows[-1], np.minimum(running, best)]
     beads, i, j = list[Bead](), n, m
     while i or j:
         s, t = shapes[chosen[i, j]]
@@ -327,8 +327,8 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
         name or _detected(side, path, flag) for name, side, path, flag in zip(named, sides, paths, flags, strict=True)
     )
     if source == target:
-        given = config.source_lang, config.target_lang
-        unsaid = [flag for flag, name in zip(flags, given, strict=True) if name is None]
+        said = config.source_lang, config.target_lang
+        unsaid = [flag for flag, name in zip(flags, said, strict=True) if name is None]
         if not unsaid:
             raise UsageError(f"{paths[0]} and {paths[1]} are both called '{source}'; expected two languages")
         raise UsageError(f"{paths[0]} and {paths[1]} both seem to be '{source}'; give {' and '.join(unsaid)}")

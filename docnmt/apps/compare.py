@@ -157,11 +157,11 @@ class Comparison:
 
     def _check_trained(self, trained: Mapping[str, Sequence[Trained]]) -> None:
         """Refuse systems that differ in updates or data as they were trained (patience, other text in a folder)."""
-        for what in (each for each in ("updates", "data") if each not in self.plan.unequal):
-            values = {name: sorted({str(getattr(one, what)) for one in seeds}) for name, seeds in trained.items()}
+        for trait in (trait for trait in ("updates", "data") if trait not in self.plan.unequal):
+            values = {name: sorted({str(getattr(one, trait)) for one in seeds}) for name, seeds in trained.items()}
             if len({tuple(value) for value in values.values()}) > 1:
                 shown = "; ".join(f"{name}: {', '.join(value)}" for name, value in values.items())
-                raise UserError(f"{self.folder}: the systems were trained with unequal {what} ({shown}); {say(what)}")
+                raise UserError(f"{self.folder}: the systems were trained with unequal {trait} ({shown}); {say(trait)}")
 
     # Test sets.
 

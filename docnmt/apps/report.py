@@ -130,16 +130,16 @@ def chart(
     def height(score: float) -> float:
         return round(_TOP + (HEIGHT - _TOP - _BOTTOM) * (high - score) / (high - low), 1)
 
-    def point(place: int, number: int) -> _Point:
-        interval = scores[place][number]
-        x = _LEFT + step * (place + 0.5) + aside * (number - (len(systems) - 1) / 2)
+    def point(column: int, number: int) -> _Point:
+        interval = scores[column][number]
+        x = _LEFT + step * (column + 0.5) + aside * (number - (len(systems) - 1) / 2)
         low_y, high_y = (None if end is None else height(end) for end in (interval.low, interval.high))
-        label = f"{systems[number]}, {labels[place]}: {interval}"
+        label = f"{systems[number]}, {labels[column]}: {interval}"
         return _Point(round(x, 1), height(interval.score), low_y, high_y, label)
 
     begins = ["".join(label.partition("–")[:2]) for label in labels]  # `17–`: the next label shows where it ends
     places = [(round(_LEFT + step * (n + 0.5), 1), label) for n, label in enumerate(begins)]
-    lines = [(system, [point(place, n) for place in range(len(labels))]) for n, system in enumerate(systems)]
+    lines = [(system, [point(column, n) for column in range(len(labels))]) for n, system in enumerate(systems)]
     return Chart(name, axis, places, [(height(tick), f"{tick:g}") for tick in ticks], lines)
 
 
@@ -224,8 +224,8 @@ def read_test_sets(paths: Sequence[str]) -> list[TestSet]:
 
 
 def _read(path: Path, name: str) -> Answers:
-    what = f"{path}: is not what docnmt-score --contrastive … --json or --generative … --json prints"
-    content: Any = parse_json(read_limited(path), what)
+    expected = f"{path}: is not what docnmt-score --contrastive … --json or --generative … --json prints"
+    content: Any = parse_json(read_limited(path), expected)
     try:
         total, done = ("groups", "solved") if "solved" in content else ("questions", "answered")
         solved = tuple(bool(group.pop(done)) for group in content[done])
@@ -237,7 +237,7 @@ def _read(path: Path, name: str) -> Answers:
         chance = float(content["chance"]) if total == "groups" else None
         return Answers(name, _accuracy(content, total), chance, labels, solved, by)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise UserError(what) from error
+        raise UserError(expected) from error
 
 
 def _accuracy(cell: Mapping[str, float], total: str) -> Interval:
@@ -305,9 +305,9 @@ def _scored(part: TextPart, systems: Sequence[Evaluation], bootstrap: Bootstrap,
             if whole:
                 counts = system.counts[metric][part.documents]
             else:
-                rows = system.sentence_counts[metric][part.sentences]
-                counts = np.zeros((len(part.documents), rows.shape[1]))
-                np.add.at(counts, np.searchsorted(part.documents, document), rows)
+                sentence_counts = system.sentence_counts[metric][part.sentences]
+                counts = np.zeros((len(part.documents), sentence_counts.shape[1]))
+                np.add.at(counts, np.searchsorted(part.documents, document), sentence_counts)
             scores.setdefault(metric, []).append(bootstrap.interval(system, metric, counts))
     return _ScoredPart(part.label.replace("-", "–"), len(part.sentences), len(part.documents), scores)
 
@@ -491,5 +491,5 @@ def _method(config: PageConfig, texts: _ReportTexts) -> dict[str, Any]:
             "from the documents that have sentences in them"
         )
     method["By sentence"] = "the marks, and the order of sentences, are by words and by sentence chrF"
-    given = {"--ref": config.ref, "--src": [config.src] if config.src else [], "--sys": config.sys}
-    return {"method": method, "files": {option: names for option, names in given.items() if names}}
+    files = {"--ref": config.ref, "--src": [config.src] if config.src else [], "--sys": config.sys}
+    return {"method": method, "files": {option: names for option, names in files.items() if names}}

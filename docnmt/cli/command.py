@@ -307,13 +307,13 @@ class Command:
             given.parse([*sections, *(part for choice in choices for part in parts_of(choice.registry))])
         flags = {setting.name: setting.flag for section in sections for setting in section.settings}
 
-        def unknown(word: str, what: str) -> str:
+        def unknown(word: str, noun: str) -> str:
             name = underscored(word.partition("=")[0].strip("'"))
             reasons = (elsewhere(name), *(part.lacks(chosen, name) for part, chosen in choices.items()))
             if when := next(filter(None, reasons), ""):
                 return f"{word}: has no effect {when}"
             close = difflib.get_close_matches(name, flags, n=1) if len(name) > 2 else []
-            return f"unknown {what} {word}" + (f"; did you mean {flags[close[0]]}?" if close else "")
+            return f"unknown {noun} {word}" + (f"; did you mean {flags[close[0]]}?" if close else "")
 
         words = [word for word in given.rest if _is_option(word)]
         words += [flag(name) for name in given.typed if name not in flags]

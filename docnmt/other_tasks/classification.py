@@ -552,11 +552,11 @@ class FusionClassifier(nn.Module):
             tokens = nn.Embedding(task.vocabulary_size, width)
             nn.init.normal_(tokens.weight, std=config.embedding_std)
         if position.input is not None:
-            own = {"radius": config.gate_conv_radius, "scalar": config.gate_conv_scalar}
-            given = {name: value for name, value in own.items() if value is not None}
-            given |= FUSIONS.options(config.position_fusion, config)
+            convolution = {"radius": config.gate_conv_radius, "scalar": config.gate_conv_scalar}
+            settings = {name: value for name, value in convolution.items() if value is not None}
+            settings |= FUSIONS.options(config.position_fusion, config)
             with random_stream("fusion"):
-                fusion = build_fusion(config.position_fusion, width, norm_after=config.norm_after_fusion, **given)
+                fusion = build_fusion(config.position_fusion, width, norm_after=config.norm_after_fusion, **settings)
         self.embedding = Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=0.0)
         self.embedding.scale = width**0.5 if config.scale_embeddings else 1.0
         self.layers = nn.ModuleList(_layer(config, position, number) for number in range(config.encoder_layers))

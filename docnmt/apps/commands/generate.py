@@ -175,8 +175,8 @@ def _prefixes(corpus: ParallelCorpus, path: Path) -> list[str | None]:
     """Read `--prefix`: a line a sentence, or the split's lines, an empty one between documents."""
     texts: list[str | None] = [line.strip() or None for line in TextLines(path)]
     breaks = {int(end) + number for number, end in enumerate(corpus.document_offsets[1:-1])}
-    if len(texts) == corpus.num_sentences + len(breaks) and not any(texts[place] for place in breaks):
-        texts = [text for place, text in enumerate(texts) if place not in breaks]
+    if len(texts) == corpus.num_sentences + len(breaks) and not any(texts[number] for number in breaks):
+        texts = [text for number, text in enumerate(texts) if number not in breaks]
     if len(texts) != corpus.num_sentences:
         raise UserError(
             f"--prefix {path}: {len(texts):,} lines; expected one for each of the {corpus.num_sentences:,} sentences, "

@@ -28,12 +28,12 @@ def lines(result: SentenceResult, source: str, reference: str | None, alignments
     yield f"S-{number}\t{source}"
     if reference is not None:
         yield f"T-{number}\t{reference}"
-    for place, translation in enumerate(result.nbest):
+    for rank, translation in enumerate(result.nbest):
         yield f"H-{number}\t{translation.score:.6f}\t{' '.join(translation.pieces)}"
         yield f"D-{number}\t{translation.score:.6f}\t{translation.text}"
         yield f"P-{number}\t{' '.join(f'{score:.4f}' for score in translation.piece_scores)}"
         if alignments:
-            yield f"A-{number}\t{alignments[place]}"
+            yield f"A-{number}\t{alignments[rank]}"
 
 
 class Limited:

@@ -123,9 +123,9 @@ def for_languages(task: TranslationTask, source_lang: str | None, target_lang: s
     """Return a task for other languages, of models that know several; None keeps a language."""
     if isinstance(task, DocumentTranslation):
         return task.between(source_lang, target_lang)
-    for side, wanted, own in zip(("source", "target"), (source_lang, target_lang), task.languages, strict=True):
-        if wanted not in (None, own):  # a plug-in's task is of one direction
-            raise UnknownLanguage(side, str(wanted), f"'{own}', the only one that this model has")
+    for side, wanted, language in zip(("source", "target"), (source_lang, target_lang), task.languages, strict=True):
+        if wanted not in (None, language):  # a plug-in's task is of one direction
+            raise UnknownLanguage(side, str(wanted), f"'{language}', the only one that this model has")
     return task
 
 

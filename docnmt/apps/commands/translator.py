@@ -119,8 +119,8 @@ class InMemory:
     def corpus(self, models: LoadedModels, translations: Sequence[str] | None = None) -> ParallelCorpus:
         """Return a corpus of the sentences that have text, with the translations of all sentences if given."""
         task, documents = models.task, self.documents
-        kept = [one.take([n for n, text in enumerate(one.sentences) if not is_blank(text)]) for one in documents]
-        corpus = ParallelCorpus.from_documents(kept, task.source_tokenizer)
+        with_text = [one.take([n for n, text in enumerate(one.sentences) if not is_blank(text)]) for one in documents]
+        corpus = ParallelCorpus.from_documents(with_text, task.source_tokenizer)
         if translations is None:
             return corpus
         tokens = task.target_tokenizer.encode([translations[n] for n in self.kept])
@@ -174,10 +174,10 @@ def _document(part: object, name: str) -> Document:
     """Return a document with line breaks replaced by spaces, after checking that all sentences are texts."""
     document = part if isinstance(part, Document) else Document(tuple(_listed(part, name)))
     texts: list[str] = []
-    for place, sentence in enumerate(document.sentences):
+    for number, sentence in enumerate(document.sentences):
         if not isinstance(sentence, str):
-            raise UserError(f"{name}, sentence {place}: expected a text, got {type(sentence).__name__}")
-        texts.append(one_line(text_of(sentence, f"{name}, sentence {place}")))
+            raise UserError(f"{name}, sentence {number}: expected a text, got {type(sentence).__name__}")
+        texts.append(one_line(text_of(sentence, f"{name}, sentence {number}")))
     return replace(document, sentences=tuple(texts))
 
 
@@ -193,7 +193,7 @@ def _context(context: object, split: Callable[[str], list[str]]) -> tuple[list[s
         sentences = InMemory.of(context, "context", split).sentences
         return sentences, [None] * len(sentences)
     entries = [entry if isinstance(entry, tuple) else (entry, None) for entry in _listed(context, "context")]
-    if wrong := [place for place, entry in enumerate(entries) if len(entry) != 2 or not isinstance(entry[0], str)]:
+    if wrong := [number for number, entry in enumerate(entries) if len(entry) != 2 or not isinstance(entry[0], str)]:
         raise UserError(f"context: sentence {wrong[0]}: expected a text, or a text and its translation")
     before = InMemory.of([source for source, _ in entries], "context")
     return before.sentences, before.partners([translation for _, translation in entries], "context")

@@ -250,7 +250,7 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
         parts = {f"{name}/layer_norm": f"{name}.norm"} if config.norm == "pre" else {}
         parts |= {f"{name}/layernorm_embedding": f"{name}.embedding.norm"} if config.norm_embeddings else {}
         for n in range(len(stack.layers)):
-            parts |= {f"{name}/layer_{n}/{part}": f"{name}.layers.{n}.{own}" for own, (part, _) in table.items()}
+            parts |= {f"{name}/layer_{n}/{part}": f"{name}.layers.{n}.{ours}" for ours, (part, _) in table.items()}
         for part, module in parts.items():
             kinds = ("gamma", "beta") if part.endswith(("layer_norm", "layernorm_embedding")) else ("weight", "bias")
             for kind, parameter in zip(kinds, ("weight", "bias"), strict=True):
@@ -360,34 +360,34 @@ def mixed(output: nn.Linear, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Non
     return read
 
 
-def whole(own: SelfAttention, mask: Tensor) -> Callable[[Tensor], Tensor]:
+def whole(attention: SelfAttention, mask: Tensor) -> Callable[[Tensor], Tensor]:
     """Return self-attention of rows (B, L, d) in an encoder; mask (B, L)."""
 
     def attend(read: Tensor) -> Tensor:
-        q, k, v = heads_of(own.qkv(read), 3, own.heads)
-        return mixed(own.output, q, k, v, mask)
+        q, k, v = heads_of(attention.qkv(read), 3, attention.heads)
+        return mixed(attention.output, q, k, v, mask)
 
     return attend
 
 
-def next_word(own: SelfAttention, before: Tensor, written: list[Tensor]) -> Callable[[Tensor], Tensor]:
+def next_word(attention: SelfAttention, before: Tensor, written: list[Tensor]) -> Callable[[Tensor], Tensor]:
     """Return self-attention of one word (B, 1, d) to keys and values (2, B, h, T, d_h); `written` gets T + 1."""
 
     def attend(read: Tensor) -> Tensor:
-        q, *new = heads_of(own.qkv(read), 3, own.heads)
+        q, *new = heads_of(attention.qkv(read), 3, attention.heads)
         keys = torch.cat([before, torch.stack(new)], dim=3)  # (2, B, h, T + 1, d_h)
         written.append(keys)
-        return mixed(own.output, q, keys[0], keys[1], None)
+        return mixed(attention.output, q, keys[0], keys[1], None)
 
     return attend
 
 
-def across(own: CrossAttention, source: Tensor, mask: Tensor) -> Callable[[Tensor], Tensor]:
+def across(attention: CrossAttention, source: Tensor, mask: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the attention of one word, (B, 1, d), to keys and values (2, B, h, L, d_h) of its source; mask (B, L)."""
 
     def attend(read: Tensor) -> Tensor:
-        (q,) = heads_of(own.query(read), 1, own.heads)
-        return mixed(own.output, q, source[0], source[1], mask)
+        (q,) = heads_of(attention.query(read), 1, attention.heads)
+        return mixed(attention.output, q, source[0], source[1], mask)
 
     return attend
 
@@ -503,7 +503,7 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
     """Write the model of IN to OUT, completely or not at all; `say` receives messages, line by line."""
     source, folder = Path(config.input), Path(config.output)
     kind = _all_of(lambda: _kind(source, config), lambda: _check_output(source, folder, config))
-    what, write = _read(source, kind, config, say)
+    description, write = _read(source, kind, config, say)
     with replacing_folder(folder, marker=MARKER, overwrite=config.overwrite) as temporary:
         write(temporary)
         if config.to == "hub-folder":  # its card has gaps that only the author can fill
@@ -515,7 +515,7 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
             }  # fmt: skip
             write_json(temporary / GENERATION, settings)
         write_json(temporary / MARKER, {"docnmt": __version__, "from": source.name, "to": config.to})
-    say(f"{folder}: written: {what}")
+    say(f"{folder}: written: {description}")
     if config.to == "docnmt":
         say(
             f"a model that starts from it: docnmt-preprocess --srcdict {folder} … --destdir DATA; "
@@ -570,8 +570,8 @@ def _kind(source: Path, config: ConvertConfig) -> str:
         problems.append(f"--to hf-marian: {source} is {MULTILINGUAL[kind]}, which {why}; take docnmt or ctranslate2")
     if config.languages and kind not in MULTILINGUAL:
         problems.append(f"--languages is for M2M100, NLLB and mBART-50; {source} is none")
-    given = {"--source-lang": config.source_lang, "--target-lang": config.target_lang}
-    useless = [name for name, value in given.items() if value is not None and not is_folder]
+    languages = {"--source-lang": config.source_lang, "--target-lang": config.target_lang}
+    useless = [name for name, value in languages.items() if value is not None and not is_folder]
     problems += [f"{name} has no effect: the checkpoint {source} has its languages" for name in useless]
     if problems:
         raise UsageError(problems)
@@ -594,8 +594,8 @@ def _read(
     if not is_folder and config.to == "hub-folder":
         file = find_checkpoint(source)
         checkpoint = load_checkpoint(file, optimizer=False)
-        what = f"{checkpoint.header['arch']} of {file}"
-        return what, lambda folder: save_checkpoint(folder / BEST, checkpoint.header, checkpoint.tensors)
+        description = f"{checkpoint.header['arch']} of {file}"
+        return description, lambda folder: save_checkpoint(folder / BEST, checkpoint.header, checkpoint.tensors)
     if kind in MULTILINGUAL:
         sentence = read_multilingual(source, config, say)
     elif is_folder:

@@ -66,15 +66,15 @@ def built(
 ) -> SentenceModel:  # fmt: skip
     """Return a model with the weights of a folder of transformers; arguments as of `from_transformers`."""
     try:
-        own = from_transformers(config, tensors, rows=rows, shared=shared, tied=tied)
+        parameters = from_transformers(config, tensors, rows=rows, shared=shared, tied=tied)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
     config = replace(
-        config, share_embeddings=TARGET not in own, tie_output=OUTPUT not in own,
-        output_bias=OUTPUT_BIAS in own,
+        config, share_embeddings=TARGET not in parameters, tie_output=OUTPUT not in parameters,
+        output_bias=OUTPUT_BIAS in parameters,
     )  # fmt: skip
     model = Transformer.build(config, task).eval()
-    load_state(model, own, folder)
+    load_state(model, parameters, folder)
     return SentenceModel(folder, model, config, task)
 
 
@@ -121,8 +121,8 @@ def _modules(config: TransformerConfig) -> Iterator[tuple[str, list[str]]]:
     sides = {"encoder": (config.encoder_layers, ENCODER_LAYER), "decoder": (config.decoder_layers, DECODER_LAYER)}
     for side, (layers, table) in sides.items():
         for layer in (f"{side}.layers.{number}" for number in range(layers)):
-            for own, (_, theirs) in table.items():
-                yield f"{layer}.{own}", [f"model.{layer}.{name}" for name in theirs.split()]
+            for ours, (_, theirs) in table.items():
+                yield f"{layer}.{ours}", [f"model.{layer}.{name}" for name in theirs.split()]
 
 
 def _reordered(module: str, weight: Tensor, bias: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
@@ -187,33 +187,33 @@ def from_transformers(
     return parameters
 
 
-def _norms(left: dict[str, Tensor], config: TransformerConfig, own: str, theirs: str) -> dict[str, Tensor]:
+def _norms(left: dict[str, Tensor], config: TransformerConfig, ours: str, theirs: str) -> dict[str, Tensor]:
     """Return a normalization of encoder and decoder, and remove it from `left`."""
     return {
-        f"{side}.{own}.{kind}": _take(left, f"model.{side}.{theirs}.{kind}", config)
+        f"{side}.{ours}.{kind}": _take(left, f"model.{side}.{theirs}.{kind}", config)
         for side in _SIDES
         for kind in ("weight", "bias")
     }
 
 
 def to_marian(
-    config: TransformerConfig, own: Mapping[str, Tensor], orders: tuple[Sequence[int], Sequence[int]]
+    config: TransformerConfig, ours: Mapping[str, Tensor], orders: tuple[Sequence[int], Sequence[int]]
 ) -> dict[str, Tensor]:
     """Return Marian's parameters of docnmt's `own`; `orders`: for each source and target row of Marian, our entry."""
     order = torch.arange(config.embed_dim).view(-1, 2).t().flatten()  # Marian's feature i is docnmt's order[i]
-    target = own.get(TARGET, own[SOURCE])
-    output = own.get(OUTPUT, target)
+    target = ours.get(TARGET, ours[SOURCE])
+    output = ours.get(OUTPUT, target)
     source, target, output = (
         matrix[list(rows)][:, order]
-        for matrix, rows in zip((own[SOURCE], target, output), (*orders, orders[1]), strict=True)
+        for matrix, rows in zip((ours[SOURCE], target, output), (*orders, orders[1]), strict=True)
     )
     if config.tie_output:
         parameters = {SHARED: source} if config.share_embeddings else {ENCODER: source, DECODER: target}
     else:
         parameters = {ENCODER: source, DECODER: target, HEAD: output}
-    parameters[BIAS] = own.get(OUTPUT_BIAS, torch.zeros(len(output)))[list(orders[1])][None]  # (1, V)
+    parameters[BIAS] = ours.get(OUTPUT_BIAS, torch.zeros(len(output)))[list(orders[1])][None]  # (1, V)
     for module, names in _modules(config):
-        weight, bias = _reordered(module, own[f"{module}.weight"], own[f"{module}.bias"], order)
+        weight, bias = _reordered(module, ours[f"{module}.weight"], ours[f"{module}.bias"], order)
         for kind, tensor in (("weight", weight), ("bias", bias)):
             parts = zip(names, tensor.chunk(len(names)), strict=True)
             parameters |= {f"{name}.{kind}": part for name, part in parts}
@@ -245,7 +245,7 @@ def _matrices(left: dict[str, Tensor], shared: bool, tied: bool, width: int) -> 
 
 def unused_rows(tensors: Mapping[str, Tensor], rows: tuple[Sequence[int], Sequence[int]]) -> int:
     """Return the number of matrix rows without an entry in the vocabulary; `rows` as for `from_transformers`."""
-    used = [len(set(own) - {-1}) for own in rows]
+    used = [len(set(of_side) - {-1}) for of_side in rows]
     sides = ((SHARED, used[0]), (ENCODER, used[0]), (DECODER, used[1]), (HEAD, used[1]))
     return max((len(tensors[name]) - count for name, count in sides if name in tensors), default=0)
 

@@ -98,10 +98,10 @@ def read_config(settings: JsonFile) -> TransformerConfig:
 def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = ()) -> TransformerConfig:
     """Return the options that Marian, M2M100, NLLB and mBART share; `default`: the activation if none is named."""
     problems = list(problems)
-    for what in ("attention_heads", "ffn_dim"):
-        encoder, decoder = (settings.value(f"{side}_{what}", int) for side in ("encoder", "decoder"))
+    for size in ("attention_heads", "ffn_dim"):
+        encoder, decoder = (settings.value(f"{side}_{size}", int) for side in ("encoder", "decoder"))
         if encoder != decoder:
-            problems.append(f"'encoder_{what}' is {encoder} and 'decoder_{what}' {decoder}; docnmt has one for both")
+            problems.append(f"'encoder_{size}' is {encoder} and 'decoder_{size}' {decoder}; docnmt has one for both")
     activation = settings.value("activation_function", str, default)
     if activation not in _ACTIVATIONS:
         problems.append(f"'activation_function' is {activation!r}, expected one of {', '.join(_ACTIVATIONS)}")
@@ -174,9 +174,9 @@ def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
         raise UserError(f"{path}: has no pieces; was its download interrupted?")
     left_out, names = 0, vocabulary.names
     if [piece.piece for piece in model.pieces] != names:
-        own = {piece.piece: piece for piece in model.pieces if piece.type not in (_Piece.UNKNOWN, _Piece.CONTROL)}
-        left_out = len(own.keys() - set(names))
-        pieces = [own.get(name) or _other(number, name, vocabulary.kinds) for number, name in enumerate(names)]
+        known = {piece.piece: piece for piece in model.pieces if piece.type not in (_Piece.UNKNOWN, _Piece.CONTROL)}
+        left_out = len(known.keys() - set(names))
+        pieces = [known.get(name) or _other(number, name, vocabulary.kinds) for number, name in enumerate(names)]
         content = _rewritten(model, pieces)
     try:
         return Tokenizer.from_bytes(content), left_out
@@ -264,13 +264,13 @@ def added_tokens(folder: Path) -> dict[str, int]:
     rows_by_token = dict(JsonFile(folder / ADDED, optional=True).rows())
     whole, tokens = (JsonFile(folder / name, optional=True) for name in ("tokenizer.json", TOKENIZER))
     listed, decoder = whole.values.get("added_tokens", []), tokens.values.get("added_tokens_decoder", {})
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+    if not isinstance(listed, list) or not all(isinstance(token, dict) for token in listed):
         raise UserError(f"{whole.path}: 'added_tokens': expected a list of objects")
     if not isinstance(decoder, dict):
         raise UserError(f"{tokens.path}: 'added_tokens_decoder': expected an object with a token for each row")
-    entries = [(whole.path, each.get("id"), each.get("content")) for each in listed]
+    entries = [(whole.path, token.get("id"), token.get("content")) for token in listed]
     entries += [
-        (tokens.path, row, each.get("content") if isinstance(each, dict) else each) for row, each in decoder.items()
+        (tokens.path, row, token.get("content") if isinstance(token, dict) else token) for row, token in decoder.items()
     ]
     for path, row, content in entries:
         if not str(row).isdecimal() or not isinstance(content, str):
@@ -325,9 +325,9 @@ def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[E
     return entries(tables[0], unk=unk, eos=eos, pad=pad, added=added), target
 
 
-def _marian_languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[str, str]:
+def _marian_languages(said: tuple[str | None, str | None], tokens: JsonFile) -> tuple[str, str]:
     names = ("source_lang", "target_lang")
-    source, target = (own or tokens.value(name, str, "") for own, name in zip(given, names, strict=True))
+    source, target = (language or tokens.value(name, str, "") for language, name in zip(said, names, strict=True))
     for name, language in zip(names, (source, target), strict=True):
         if not language:
             raise UsageError(f"--{name.replace('_', '-')} is required: {tokens.path} does not name the language")
@@ -339,8 +339,8 @@ def _marian_tokenizers(
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of source and target; one object if they are equal."""
     tokenizers = []
-    for name, own in zip(PIECES, vocabularies, strict=True):
-        tokenizer, left_out = of_language(folder / name, own)
+    for name, vocabulary in zip(PIECES, vocabularies, strict=True):
+        tokenizer, left_out = of_language(folder / name, vocabulary)
         tokenizers.append(tokenizer)
         if left_out:
             say(
@@ -453,8 +453,8 @@ def read_vocabulary(
     controls = [name for name in vocabulary.names[len(SPECIAL) :] if name not in of_model]
     vocabulary = replace(vocabulary, kinds=dict.fromkeys(controls, CONTROL) | dict(vocabulary.kinds))
     tokenizer, _ = of_language(folder / MULTILINGUAL_PIECES, vocabulary)
-    kept = len({*vocabulary.rows} - {-1})
-    say(f"{kept:,} of {whole:,} entries of the vocabulary are kept, {len(tags):,} are languages")
+    count = len({*vocabulary.rows} - {-1})
+    say(f"{count:,} of {whole:,} entries of the vocabulary are kept, {len(tags):,} are languages")
     return MultilingualVocabulary(
         vocabulary, tokenizer, languages_by_name, {name: codes[code] for name, code in languages_by_name.items()}
     )
@@ -500,7 +500,7 @@ def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
     """Return the languages to keep: name → code."""
     if not languages:
         return {code: code for code in codes}
-    pairs = [given.partition("=")[::2] for given in languages]
+    pairs = [said.partition("=")[::2] for said in languages]
     for code, _ in pairs:
         if code not in codes:
             raise UsageError(f"--languages {code}: expected some of {', '.join(codes)}")
@@ -564,12 +564,12 @@ def _multilingual_languages(
     wanted: ConvertConfig, tokens: JsonFile, vocabulary: MultilingualVocabulary, say: Callable[[str], None]
 ) -> tuple[str, str]:
     """Return the default source and target language of the model."""
-    names, own = list(vocabulary.codes), {code: name for name, code in vocabulary.codes.items()}
-    stored = [own.get(value) if isinstance(value := tokens.values.get(key), str) else None for key in _STORED]
-    kept = (names[0], names[-1]) if wanted.languages else (None, None)
-    source = wanted.source_lang or kept[0] or stored[0]
-    source = source or next((own[code] for code in _ENGLISH if code in own), names[0])
-    target = wanted.target_lang or kept[1] or stored[1]
+    names, name_of = list(vocabulary.codes), {code: name for name, code in vocabulary.codes.items()}
+    stored = [name_of.get(value) if isinstance(value := tokens.values.get(key), str) else None for key in _STORED]
+    ends = (names[0], names[-1]) if wanted.languages else (None, None)
+    source = wanted.source_lang or ends[0] or stored[0]
+    source = source or next((name_of[code] for code in _ENGLISH if code in name_of), names[0])
+    target = wanted.target_lang or ends[1] or stored[1]
     if target is None:
         target = next((name for name in names if name != source), source)
         say(f"note: {tokens.path} names no target language; it is {target} unless --target-lang says otherwise")

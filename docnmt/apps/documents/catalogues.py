@@ -410,12 +410,12 @@ class Properties(Catalogue):
         out = (text.replace("'", "''") if entry.doubled else text).translate(_PROPERTIES_WRITTEN)
         if out[:1].isspace():
             out = f"\\{out}"
-        kept = "latin-1" if self.encoding == "latin-1" else "ascii" if self.source.isascii() else "utf-8"
+        encoding = "latin-1" if self.encoding == "latin-1" else "ascii" if self.source.isascii() else "utf-8"
         try:
-            out.encode(kept)
+            out.encode(encoding)
         except UnicodeEncodeError:
             small = re.search(r"\\u[0-9A-F]*[a-f]", self.source) is not None
-            return "".join(_escaped(each, kept, "04x" if small else "04X") for each in out)
+            return "".join(_escaped(each, encoding, "04x" if small else "04X") for each in out)
         return out
 
 

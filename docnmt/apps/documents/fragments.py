@@ -45,9 +45,9 @@ class Fragments(DocumentFile):
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
         contents, before = [], 0
         for part in self._parts:
-            own = range(len(part.segments))
-            contents.append(part.write([changed.get(before + n, part.unchanged(n)) for n in own]))
-            before += len(own)
+            numbers = range(len(part.segments))
+            contents.append(part.write([changed.get(before + n, part.unchanged(n)) for n in numbers]))
+            before += len(numbers)
         return b"\0".join(contents)
 
 

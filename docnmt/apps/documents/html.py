@@ -120,10 +120,10 @@ def tokens(source: str) -> Iterator[Token]:
 
 def _element(source: str, tag: re.Match[str]) -> Token:
     """A tag with its attributes; one that does not end is no tag, and nor is anything behind it."""
-    index, kept = tag.end(), False
+    index, stays = tag.end(), False
     for name, _, end, value in attributes(source, tag.start()):
         index, words = end, value.lower().split()
-        kept |= (name, words) == ("translate", ["no"]) or (name == "class" and "notranslate" in words)
+        stays |= (name, words) == ("translate", ["no"]) or (name == "class" and "notranslate" in words)
     apart = _match(_APART, source, index)[0]
     index += len(apart)
     if index == len(source):
@@ -132,7 +132,7 @@ def _element(source: str, tag: re.Match[str]) -> Token:
     if tag[1]:
         return Token("end", tag.start(), index + 1, element)
     alone = element in VOID or apart.endswith("/")
-    return Token("void" if alone else "start", tag.start(), index + 1, element, kept)
+    return Token("void" if alone else "start", tag.start(), index + 1, element, stays)
 
 
 def attributes(source: str, begin: int) -> Iterator[tuple[str, int, int, str]]:
@@ -471,23 +471,23 @@ def _refers(source: str, few: Sequence[Token], last: int, touched: str) -> bool:
 
 def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:
     """The same with elements that hold nothing to read, as icons and links around pictures, as one token each."""
-    ends, kept, index = _matched(line), list[Token](), 0
+    ends, tokens_with_icons, index = _matched(line), list[Token](), 0
     read = [n for n, token in enumerate(line) if _read(source, token)]
     while index < len(line):
         token, last = line[index], ends.get(index, index)
         if last > index and bisect_left(read, index) == bisect_left(read, last):
             inside = line[index + 1 : last]
-            icon = any(is_picture(each.tag) or each.tag in UNSEEN for each in inside)
+            icon = any(is_picture(inner.tag) or inner.tag in UNSEEN for inner in inside)
             icon = icon or is_picture(token.tag) or "class" in source[token.begin : token.end].lower()
-            if not icon and any(each.kind == "text" for each in inside):  # a space between words
-                kept.append(token)
+            if not icon and any(inner.kind == "text" for inner in inside):  # a space between words
+                tokens_with_icons.append(token)
             else:
-                kept.append(Token("void", token.begin, line[last].end, "img" if icon else ""))
+                tokens_with_icons.append(Token("void", token.begin, line[last].end, "img" if icon else ""))
                 index = last
         else:
-            kept.append(token)
+            tokens_with_icons.append(token)
         index += 1
-    return kept
+    return tokens_with_icons
 
 
 def _read(source: str, token: Token) -> bool:

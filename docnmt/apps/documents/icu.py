@@ -240,6 +240,6 @@ class _Reader:
     def _name(self, branch: Branch, name: str, written: str | _Argument) -> str:
         """A placeholder for this, which stands nowhere else in the branch."""
         numbers = self._numbers.setdefault((id(branch), name), count())
-        free = next(each for number in numbers if (each := f"{{{name}{number or ''}}}") not in self._taken)
+        free = next(spelt for number in numbers if (spelt := f"{{{name}{number or ''}}}") not in self._taken)
         branch.inside[free] = written
         return free

@@ -240,8 +240,8 @@ def _seen(child: Token) -> str:
     match = _TAG.match(child.content)
     if child.type != "html_inline" or match is None or match[1] or HIDDEN in child.content:
         return ""
-    own = match[2][0].isupper() and child.content.endswith("/>")
-    return "picture" if own or is_picture(match[2].lower()) or "class" in child.content.lower() else ""
+    is_component = match[2][0].isupper() and child.content.endswith("/>")
+    return "picture" if is_component or is_picture(match[2].lower()) or "class" in child.content.lower() else ""
 
 
 def _name(child: Token) -> str:

@@ -173,12 +173,12 @@ def _without_soft_breaks(steps: Sequence[_Step]) -> list[_Step]:
     """The same without line breaks between characters of a script that has no spaces."""
     if not any(step.kind == "space" and "\n" in step.text for step in steps):
         return list(steps)
-    kept = []
+    hard = []
     for step, (before, behind) in zip(steps, _sides(steps), strict=True):
         soft = step.kind == "space" and "\n" in step.text and before.kind in _TEXT and behind.kind in _TEXT
         if not soft or seam(before.text, behind.text):
-            kept.append(step)
-    return kept
+            hard.append(step)
+    return hard
 
 
 def _with_placeholders(steps: Sequence[_Step]) -> list[_Step]:
@@ -239,9 +239,9 @@ def _built(steps: Sequence[_Step], parents: Sequence[int]) -> tuple[str, tuple[M
             if space and step.kind != "break":
                 parts.append(space)
                 length += len(space)
-                for each in waiting:
-                    mark = marks[each]
-                    marks[each] = Mark(length, max(length, mark.end), mark.fixed, mark.parent, mark.apart)
+                for mark_number in waiting:
+                    mark = marks[mark_number]
+                    marks[mark_number] = Mark(length, max(length, mark.end), mark.fixed, mark.parent, mark.apart)
             space = ""
             waiting.clear()
             parts.append(step.text)
@@ -350,8 +350,8 @@ def counted(items: Iterable[T], text: Callable[[T], str]) -> Iterator[T]:
     """The same, as long as it may be so much; `TooMuch` as soon as it is more."""
     texts = words = characters = 0
     for item in items:
-        if own := text(item).strip():
-            texts, words, characters = texts + 1, words + len(own.split()), characters + len(own)
+        if stripped := text(item).strip():
+            texts, words, characters = texts + 1, words + len(stripped.split()), characters + len(stripped)
             expect(texts, words, characters)
         yield item
 

@@ -122,10 +122,10 @@ def _placeholders(flags: tuple[str, ...]) -> re.Pattern[str] | None:
 def pattern(flags: tuple[str, ...]) -> re.Pattern[str]:
     """What finds all that is not to be translated in a text with such placeholders."""
     declared = _placeholders(flags)
-    own = () if declared is None else (declared.pattern,)
+    families = () if declared is None else (declared.pattern,)
     plain = (_PERCENTS,) if declared is None else ()
     messages = (_MESSAGES,) if MESSAGE in flags else ()
-    return _compiled(_ADDRESSES, *own, *plain, _TEMPLATES, _MARKUP, *messages, _NAMES)
+    return _compiled(_ADDRESSES, *families, *plain, _TEMPLATES, _MARKUP, *messages, _NAMES)
 
 
 def _declared(text: str, flags: tuple[str, ...]) -> list[str]:
@@ -354,17 +354,17 @@ def translated(
         protect: whether what is found in text to be code comes through, beside what the format says of it.
     """
     apart = [parts_of(segment, split, split_target, protect=protect) for segment in document.segments]
-    for number, each in enumerate(apart):
-        for part in each:
+    for number, parts_of_segment in enumerate(apart):
+        for part in parts_of_segment:
             part.number = number
-    parts = [part for each in apart for part in each]
+    parts = [part for parts_of_segment in apart for part in parts_of_segment]
     answers, waiting = translate([_sentence(part) for part in parts]), [part for part in parts if part.given is None]
     again = [part for part, answer in zip(waiting, answers, strict=True) if not accept(part, answer)]
     if again:
         _in_pieces(parts, again, translate)
     formatted = [any(not m.fixed or m.begin == m.end for m in segment.marks) for segment in document.segments]
     _aligned([part for part in waiting if formatted[part.number]], align)
-    return [_joined(document, number, own_parts) for number, own_parts in enumerate(apart)]
+    return [_joined(document, number, parts_of_segment) for number, parts_of_segment in enumerate(apart)]
 
 
 def _aligned(parts: Sequence[SegmentPart], align: Align | None) -> None:
@@ -387,7 +387,7 @@ def accept(part: SegmentPart, answer: str) -> bool:
     text = _no_break(part.source, answer.replace(BREAK, " "))
     placed = _places(part.source, part.fixed, text)
     flags, checked = part.segment.flags, (_declared, _ordered) if part.checked else ()
-    if placed is None or any(kept(text, flags) != kept(part.source, flags) for kept in checked):
+    if placed is None or any(signs(text, flags) != signs(part.source, flags) for signs in checked):
         return False
     part.text, part.placed = text, placed
     return True
@@ -494,8 +494,8 @@ def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -
             space = seam(last, text) and (space if spaced else " ")
         out += space
         last = text or last
-        given = [(k, k) for k in range(len(text))] if part.given is not None else part.pairs
-        pairs += [(part.begin + i, len(out) + j) for i, j in given]
+        aligned = [(k, k) for k in range(len(text))] if part.given is not None else part.pairs
+        pairs += [(part.begin + i, len(out) + j) for i, j in aligned]
         placed = part.placed if part.given is None else part.fixed
         for (b, e), (begin, end) in zip(part.fixed, placed, strict=True):
             places[part.begin + b, part.begin + e] = len(out) + begin, len(out) + end

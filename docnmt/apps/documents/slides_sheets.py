@@ -174,7 +174,7 @@ class Xlsx(Package):
             yield from self._texts(part, heads[part], sections)
             if heads[part]:
                 self.left.append(f"{sheet}: the heads of its tables, by which formulas know the columns")
-            self.left += [f"{sheet}: {what}" for what in self._silent(part)]
+            self.left += [f"{sheet}: {silent}" for silent in self._silent(part)]
             for drawing in (one.target for one in relations if one.kind == "drawing"):
                 shapes = [] if drawing in drawings else self._root(drawing).iter("{*}p", "{*}cNvPr")
                 drawings.add(drawing)
@@ -210,9 +210,9 @@ class Xlsx(Package):
                 row = number
                 sections.together(begins=False)
                 sections.together(begins=True)
-            kept = cell in heads if index < 0 else index in self._kept or index in self._seen
+            stays = cell in heads if index < 0 else index in self._kept or index in self._seen
             self._seen.add(index)
-            if kept:
+            if stays:
                 continue
             if (text := text_in(element, "t")) in self._compared:
                 self._said[text] = None

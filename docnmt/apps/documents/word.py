@@ -40,15 +40,15 @@ class _Looks:
     """What looks say of text, with what styles say; what a style does not say that says which it is based on."""
 
     def __init__(self, root: Element) -> None:
-        own = {value(style, "styleId"): style for style in root.iter("{*}style")}
+        by_name = {value(style, "styleId"): style for style in root.iter("{*}style")}
         self.styles: dict[str, set[str]] = {name: set() for name in _SAYS}
-        for style in own:
+        for style in by_name:
             chain, after = list[str](), style
-            while after in own and after not in chain:
+            while after in by_name and after not in chain:
                 chain.append(after)
-                based = own[after].find("{*}basedOn")
+                based = by_name[after].find("{*}basedOn")
                 after = "" if based is None else value(based, "val")
-            looks = [look for each in chain if (look := own[each].find("{*}rPr")) is not None]
+            looks = [look for each in chain if (look := by_name[each].find("{*}rPr")) is not None]
             for name, styles in self.styles.items():
                 first = next((look for look in looks if look.find(f"{{*}}{name}") is not None), None)
                 styles |= {style} if self.says(first, name) else set()
@@ -262,9 +262,9 @@ class Docx(Parts):
     def _load(self) -> None:
         super()._load()
         for name, content in self._contents.items():
-            for pattern, text, what in _LEFT:
+            for pattern, text, noun in _LEFT:
                 if pattern.fullmatch(name.replace("\\", "/")) and text.search(content):
-                    self.left.append(f"{name}: {what}")
+                    self.left.append(f"{name}: {noun}")
         self._styles = next((name for name in self._contents if _STYLES.fullmatch(name)), "")
         styles = self._root(self._styles) if self._styles else etree.Element("styles")
         self._headings = set(_styles(styles, r"(?i)heading \d|title$"))

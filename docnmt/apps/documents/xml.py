@@ -230,8 +230,8 @@ class _Reader:
     def _texts(self, parent: Element) -> Iterator[str]:
         yield parent.text or ""
         for child in parent:
-            what = self._role(child)
-            yield from self._texts(child) if what.kind == "format" and not what.key else [_ELEMENT]
+            role = self._role(child)
+            yield from self._texts(child) if role.kind == "format" and not role.key else [_ELEMENT]
             yield child.tail or ""
 
     def _text(self, text: str | None) -> None:
@@ -250,32 +250,32 @@ class _Reader:
         self._text(parent.text)
         children = list(parent)
         roles = [self._role(child) for child in children]
-        steps = ((1 if what.kind == "format" and what.key else -(what.kind == "end"), what.key) for what in roles)
+        steps = ((1 if role.kind == "format" and role.key else -(role.kind == "end"), role.key) for role in roles)
         ends = matched(steps)
         open_ends: set[int] = set()
-        for number, (child, what) in enumerate(zip(children, roles, strict=True)):
-            if what.raises and self._refers(child, what.raises == "link"):
+        for number, (child, role) in enumerate(zip(children, roles, strict=True)):
+            if role.raises and self._refers(child, role.raises == "link"):
                 self._place += sum(map(len, self._texts(child)))
                 self.inline.fixed(Payload(child))
-            elif what.kind == "format" and not what.key:
+            elif role.kind == "format" and not role.key:
                 self.inline.open(Payload(child))
                 self._read(child)
                 self.inline.close()
             else:
                 self._place += len(_ELEMENT)
-                if what.kind == "format" and number in ends:
+                if role.kind == "format" and number in ends:
                     self.inline.open(Payload(child, children[ends[number]]))
                     open_ends.add(ends[number])
                 elif number in open_ends:
                     self.inline.close()
-                elif what.kind == "space" and len(what.shown) > 1:  # many: a break, or a mark where a text begins
+                elif role.kind == "space" and len(role.shown) > 1:  # many: a break, or a mark where a text begins
                     (self.inline.hard if self.inline.begun else self.inline.fixed)(Payload(child))
-                elif what.kind == "space":
+                elif role.kind == "space":
                     self.inline.text(" ")
-                elif what.kind == "break":
+                elif role.kind == "break":
                     self.inline.hard(Payload(child))
                 else:
-                    self.inline.fixed(Payload(child), what.shown, what.seen)
+                    self.inline.fixed(Payload(child), role.shown, role.seen)
             self._text(child.tail)
 
     def _refers(self, child: Element, link: bool) -> bool:

@@ -83,10 +83,10 @@ def _variant(unit: Element, source: Element, variant: Element | None, language: 
         variant = etree.Element(source.tag, {_LANG: language})
         variant.tail, variant.text = source.tail, source.text
         unit.insert(unit.index(source) + 1, variant)
-    if (place := variant.find("{*}seg")) is None:
-        place = etree.SubElement(variant, text.tag)
-        place.tail = text.tail
-    return place
+    if (inner := variant.find("{*}seg")) is None:
+        inner = etree.SubElement(variant, text.tag)
+        inner.tail = text.tail
+    return inner
 
 
 def _language(variant: Element) -> str:
@@ -156,15 +156,15 @@ class Xliff(XmlFile):
     def _strings(self) -> Iterator[Unit]:
         for element in self.root.iter("{*}file", "{*}xliff"):
             for names, language in zip(_LANGUAGES, self.languages, strict=True):
-                for what in names:
-                    check_language(element.get(what), language, file=self.name, what=what)
+                for attribute in names:
+                    check_language(element.get(attribute), language, file=self.name, what=attribute)
         expect_texts(self.root, _TRANSLATED, "*[local-name()='source']/text()")
         for number, unit in enumerate(self.root.iter("{*}trans-unit", "{*}segment")):
             source = unit.find("{*}source")
             inside = next(unit.iterancestors("{*}source", "{*}target"), None)  # of a text, of which it is a part
             said = (element.get("translate") for element in (unit, *unit.iterancestors()))
-            kept = next(filter(None, said), "yes") == "no"
-            if source is not None and inside is None and not kept:
+            stays = next(filter(None, said), "yes") == "no"
+            if source is not None and inside is None and not stays:
                 yield from _units(unit, source, ("0", str(number)))
 
     def _saved(self, parts: set[str]) -> bytes:

@@ -172,8 +172,8 @@ class _UnitSide:
 
     def rows(self, number: int) -> slice:
         """Return the words of a sentence."""
-        place = int(np.searchsorted(self.numbers, number))
-        return slice(int(self.offsets[place]), int(self.offsets[place + 1]))
+        index = int(np.searchsorted(self.numbers, number))
+        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +227,8 @@ class UnitNotes:
                 note.read, note.values, groups, int(groups.max(initial=0)) + 1, max(most, _WORDS)
             )
             if within:  # a place in the word's own source sentence
-                own = np.searchsorted(keys.numbers, self.target.numbers[self.target.sentence])[:, None, None]
-                index = np.minimum(index + keys.offsets[own], keys.offsets[-1] - 1)
+                owner = np.searchsorted(keys.numbers, self.target.numbers[self.target.sentence])[:, None, None]
+                index = np.minimum(index + keys.offsets[owner], keys.offsets[-1] - 1)
             sentences, places = keys.numbers[keys.sentence[index]], index - keys.offsets[keys.sentence[index]]
         share = None if note.share is None else note.share.cpu().numpy()
         return side, Attention(block, layer, model, sentences, weights, places, share, note.tree)
@@ -368,9 +368,9 @@ def read(
         attentions = [each for note in middle if (each := unit.attention(note, 0)) is not None]
         for number in range(int(units.kept[0]), int(units.last[0])):
             source, target = task.source_tokenizer.spans(sources[number]), task.target_tokenizer.spans(targets[number])
-            own = unit.explanation(number, attentions, task).decoder
+            decoder = unit.explanation(number, attentions, task).decoder
             same = _same([sources[number][b:e] for b, e in source], [targets[number][b:e] for b, e in target])
-            writing, reading = source_pieces(own, number, len(source), len(target))
+            writing, reading = source_pieces(decoder, number, len(source), len(target))
             writing, reading = (_untagged(step, task) for step in (writing, reading))
             equal = sum(writing[j] == i for i, j in same), sum(reading[j] == i for i, j in same)
             pairs.append(ReadPair(source, target, (writing, reading), equal))
@@ -380,7 +380,7 @@ def read(
 def _untagged(step: Pieces, task: TranslationTask) -> Pieces:
     """Remove language tags from the source pieces of pieces; -1 in place of them."""
     tagged = tag_of(task.source_tokenizer) is not None
-    untagged = tuple(-1 if tagged and place == 0 else place for place in step)
+    untagged = tuple(-1 if tagged and piece == 0 else piece for piece in step)
     return (-1, *untagged[1:]) if untagged and tag_of(task.target_tokenizer) is not None else untagged
 
 

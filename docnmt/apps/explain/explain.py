@@ -112,7 +112,7 @@ def explain_translations(
         given, memory, context_window: the arguments of `translate_corpus`.
     """
     entries = {piece: number for number, piece in enumerate(task.target_tokenizer.vocabulary())}
-    tokens = [[entries[piece] for piece in each] for each in pieces]
+    tokens = [[entries[piece] for piece in sentence] for sentence in pieces]
     rows = np.arange(corpus.num_sentences)
     known: Sequence[str | None] = [None] * len(tokens) if given is None else given
     if memory is not None:
@@ -135,15 +135,15 @@ def explain_translations(
                 attentions = first.decoder + explanation.decoder, first.encoder + explanation.encoder
                 explanation = replace(first, decoder=attentions[0], encoder=attentions[1])
             explanations[sentence] = explanation
-    most_read = {sentence: list(each.others)[:WITHOUT] for sentence, each in explanations.items()}
+    most_read = {sentence: list(explanation.others)[:WITHOUT] for sentence, explanation in explanations.items()}
     scores = [_scores(model, task, corpus, excerpts, most_read, window) for model, excerpts, window in passes]
     log_probs = {  # of the models' mean probabilities
         key: np.logaddexp.reduce([of_model[key] for of_model in scores]) - math.log(len(scores)) for key in scores[0]
     }
     by_row: dict[int, Explanation] = {}
-    for sentence, each in explanations.items():
+    for sentence, explanation in explanations.items():
         without = tuple(Without(other, log_probs[sentence, other]) for other in most_read[sentence])
-        complete = replace(each, log_probs=log_probs[sentence, None], without=without)
+        complete = replace(explanation, log_probs=log_probs[sentence, None], without=without)
         by_row[int(rows[sentence])] = _renamed(complete, numbers)
     return [by_row.get(row) for row in range(len(tokens))]
 
@@ -172,9 +172,9 @@ def _read(
                 model(batch)
             unit = UnitNotes.of(model, excerpt, units, batch)
             attentions = [each for each in (unit.attention(note, number) for note in notes) if each is not None]
-            for place in range(int(units.kept[0]), int(units.last[0])):
-                if (sentence := int(names[place])) in document.scored:
-                    explanation = unit.explanation(place, attentions, task)
+            for index in range(int(units.kept[0]), int(units.last[0])):
+                if (sentence := int(names[index])) in document.scored:
+                    explanation = unit.explanation(index, attentions, task)
                     yield sentence, _renamed(explanation, names)
 
 
@@ -244,13 +244,14 @@ def write_explanation(path: Path, documents: Sequence[Sequence[ExplainedSentence
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _json_rows(documents)))
         return
-    languages, models = loaded.task.languages, [str(path) for path in loaded.paths]
+    languages, tokenizer = loaded.task.languages, loaded.task.source_tokenizer
+    models = [str(path) for path in loaded.paths]
     data: dict[str, Any] = {
         "languages": languages,
         "models": models,
         "heads": _heads(documents),
         "documents": [
-            {"sentences": [_shown(number, each, loaded.task.source_tokenizer) for number, each in enumerate(document)]}
+            {"sentences": [_shown(number, sentence, tokenizer) for number, sentence in enumerate(document)]}
             for document in documents
         ],
     }
@@ -264,10 +265,10 @@ def write_explanation(path: Path, documents: Sequence[Sequence[ExplainedSentence
 
 def _json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict[str, Any]]:
     """Yield a row for each sentence: texts, pieces, and what each head read at each piece."""
-    for place, document in enumerate(documents):
-        for number, each in enumerate(document):
-            best, explanation = each.translation, each.translation.explanation
-            row: dict[str, Any] = {"document": place, "sentence": number, "source": each.source}
+    for document_number, document in enumerate(documents):
+        for number, sentence in enumerate(document):
+            best, explanation = sentence.translation, sentence.translation.explanation
+            row: dict[str, Any] = {"document": document_number, "sentence": number, "source": sentence.source}
             row |= {"translation": best.text, "score": round(best.score, 6), "pieces": list(best.pieces)}
             yield row | ({} if explanation is None else _explanation_dict(explanation))
 
@@ -304,17 +305,17 @@ def _rounded(values: np.ndarray) -> list[float]:
     return [round(value, 5) for value in values.tolist()]
 
 
-def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[str, Any]:
-    explanation = each.translation.explanation
-    shown: dict[str, Any] = {"number": number, "source": each.source, "target": each.translation.text}
+def _shown(number: int, sentence: ExplainedSentence, tokenizer: Tokenizer) -> dict[str, Any]:
+    explanation = sentence.translation.explanation
+    shown: dict[str, Any] = {"number": number, "source": sentence.source, "target": sentence.translation.text}
     if explanation is None or not explanation.decoder:
-        given = bool(each.translation.pieces)
-        words = {"source_words": [], "target_words": _words(each.translation.pieces, None)}
-        return shown | words | {"given": given, "encoder": [], "decoder": [], "leaves": [], "without": []}
-    spans = tokenizer.spans(each.source)
-    texts = [each.source[a:b] for a, b in spans] if len(spans) == len(explanation.source) else None
+        is_given = bool(sentence.translation.pieces)
+        words = {"source_words": [], "target_words": _words(sentence.translation.pieces, None)}
+        return shown | words | {"given": is_given, "encoder": [], "decoder": [], "leaves": [], "without": []}
+    spans = tokenizer.spans(sentence.source)
+    texts = [sentence.source[a:b] for a, b in spans] if len(spans) == len(explanation.source) else None
     attentions = {
-        side: [_attention(each, LEAST) for each in getattr(explanation, side)] for side in ("decoder", "encoder")
+        side: [_attention(one, LEAST) for one in getattr(explanation, side)] for side in ("decoder", "encoder")
     }
     probabilities = explanation.log_probs
     return {
@@ -343,8 +344,8 @@ def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str
 def _heads(documents: Sequence[Sequence[ExplainedSentence]]) -> list[tuple[str, str]]:
     """Return every head's name in the script, with its label."""
     labels: dict[str, str] = {}
-    for each in (sentence for document in documents for sentence in document):
-        explanation = each.translation.explanation
+    for sentence in (sentence for document in documents for sentence in document):
+        explanation = sentence.translation.explanation
         for side in () if explanation is None else (explanation.decoder, explanation.encoder):
             for one in side:
                 for head in range(one.weights.shape[1]):

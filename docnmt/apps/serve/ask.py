@@ -58,9 +58,9 @@ def code_of(said: str) -> str | None:
     return base(said) if base(said) in NAMES else None
 
 
-def same(said: str, own: str) -> bool:
+def same(said: str, language: str) -> bool:
     """Return True if two codes name the same language; the country is ignored, unless it says a script."""
-    return base(said) == base(own) if said.isalpha() else same_language(said, own)
+    return base(said) == base(language) if said.isalpha() else same_language(said, language)
 
 
 # Forms of address in requests.
@@ -246,9 +246,9 @@ class Sentences:
         places: list[int] = []
         for document in ask.documents:
             texts.append([])
-            for place, passage in enumerate(document):
+            for number, passage in enumerate(document):
                 begin = len(places)
-                places += [] if is_blank(passage.source) else [place]
+                places += [] if is_blank(passage.source) else [number]
                 texts[-1].append(range(begin, len(places)))
         task = ask.wishes.task or loaded.task
         documents = [[each.source for each in document if not is_blank(each.source)] for document in ask.documents]

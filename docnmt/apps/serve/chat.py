@@ -167,9 +167,9 @@ def _content(message: Message, number: int) -> str:
 
 def _check_languages(service: Service, source: str | None, target: str | None) -> None:
     """Refuse languages that a message names, if it does, and that are not the service's."""
-    own = service.task.languages
-    if not same(source or own[0], own[0]) or not same(target or own[1], own[1]):
-        message = f"this service translates from {own[0]} to {own[1]}, not from {source or own[0]} to {target}"
+    ours, theirs = service.task.languages, (source, target)
+    if not all(same(said or language, language) for said, language in zip(theirs, ours, strict=True)):
+        message = f"this service translates from {ours[0]} to {ours[1]}, not from {source or ours[0]} to {target}"
         raise Refused(400, "wrong_language", message)
 
 

@@ -108,14 +108,14 @@ def _own_ask(payload: TranslateRequest, loaded: LoadedModels) -> Ask:
     except UserError as error:
         raise Refused(400, "invalid_text", str(error)) from None
     for number, document in enumerate(payload.documents or [], 1):
-        for place, sentence in enumerate(document, 1):
+        for position, sentence in enumerate(document, 1):
             problem = half_character(sentence)
             if problem is None and ("\n" in sentence or "\r" in sentence):
                 problem = 'a line break; one entry is one sentence, running text belongs into "text"'
             if problem is None and "\0" in sentence:
                 problem = "a NUL character; remove it"
             if problem is not None:
-                name = f"documents: sentence {place} of document {number}"
+                name = f"documents: sentence {position} of document {number}"
                 raise Refused(400, "invalid_text", f"{name} has {problem}")
     if payload.text and (half := half_character(payload.text)):
         raise Refused(400, "invalid_text", f"text: has {half}")
@@ -164,10 +164,10 @@ async def _own_events(call: Call, sentences: Sentences, *, is_text: bool) -> Eve
     """Yield the lines of a running text, then each translation with its place, and its explanation."""
     source, places = list(sentences.corpus.source_text), dict[int, dict[str, int]]()
     for index, text in enumerate(sentences.texts):
-        for place, line in enumerate(text):
+        for position, line in enumerate(text):
             for n in line:
-                own = {"line": place, "sentence": n - line.start}
-                places[n] = own if is_text else {"document": index, "sentence": place}
+                in_line = {"line": position, "sentence": n - line.start}
+                places[n] = in_line if is_text else {"document": index, "sentence": position}
     if is_text:
         yield {"source": [[source[n] for n in line] for line in sentences.texts[0]]}
     async with contextlib.aclosing(call.translated(sentences)) as events:
@@ -315,11 +315,11 @@ class DeepL:
 
     def _check(self, payload: TranslateTexts | UploadDocument) -> None:
         source, target = self._service.task.languages
-        for name, said, own in (
+        for name, said, language in (
             ("source_lang", payload.source_lang or source, source), ("target_lang", payload.target_lang, target),
         ):  # fmt: skip
-            if not same(said, own):
-                raise _invalid(name, f"'{own.upper()}', the only one of this service", said, code="wrong_language")
+            if not same(said, language):
+                raise _invalid(name, f"'{language.upper()}', the only one of this service", said, code="wrong_language")
         for name in _UNABLE:
             if getattr(payload, name):
                 raise Refused(400, "unable", f"{name}: this service has no such thing; leave it out")
@@ -524,11 +524,11 @@ def _complete(values: dict[str, Any], *names: str) -> None:
 
 def _detected(service: Service, source: str, target: str) -> dict[str, Any] | None:
     """Check the languages of a request; return the `detectedLanguage` of the answer if the source is `auto`."""
-    own = service.task.languages
-    for said, language in ((source, own[0]), (target, own[1])):
-        if not same(said, language) and not (said == "auto" and language == own[0]):
+    languages = service.task.languages
+    for said, language in ((source, languages[0]), (target, languages[1])):
+        if not same(said, language) and not (said == "auto" and language == languages[0]):
             raise Refused(400, "wrong_language", f"{said[:40]} is not supported")
-    return {"confidence": 0.0, "language": base(own[0])} if source == "auto" else None
+    return {"confidence": 0.0, "language": base(languages[0])} if source == "auto" else None
 
 
 def _libre_ask(service: Service, values: dict[str, Any]) -> tuple[TranslateQuery, Ask]:

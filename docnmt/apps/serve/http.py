@@ -45,16 +45,16 @@ class Metrics:
     """The counters, gauges and histograms of one service, for Prometheus; `slots` returns the sentences at work."""
 
     def __init__(self, slots: Callable[[], float]) -> None:
-        own = self.registry = CollectorRegistry()
-        self.requests = Counter("docnmt_requests", "Requests that have ended.", ["path", "status"], registry=own)
+        registry = self.registry = CollectorRegistry()
+        self.requests = Counter("docnmt_requests", "Requests that have ended.", ["path", "status"], registry=registry)
         about = "Seconds from a request's first byte to its end."
-        self.seconds = Histogram("docnmt_request_seconds", about, ["path"], buckets=SECONDS, registry=own)
-        self.active = Gauge("docnmt_requests_active", "Translations read, waiting or at work.", registry=own)
-        self.sentences = Counter("docnmt_sentences", "Sentences translated.", registry=own)
-        self.tokens = Counter("docnmt_source_tokens", "Source subwords accepted.", registry=own)
-        at_work = Gauge("docnmt_sentences_at_work", "Sentences that are written now.", registry=own)
+        self.seconds = Histogram("docnmt_request_seconds", about, ["path"], buckets=SECONDS, registry=registry)
+        self.active = Gauge("docnmt_requests_active", "Translations read, waiting or at work.", registry=registry)
+        self.sentences = Counter("docnmt_sentences", "Sentences translated.", registry=registry)
+        self.tokens = Counter("docnmt_source_tokens", "Source subwords accepted.", registry=registry)
+        at_work = Gauge("docnmt_sentences_at_work", "Sentences that are written now.", registry=registry)
         at_work.set_function(slots)
-        ProcessCollector(registry=own)
+        ProcessCollector(registry=registry)
 
 
 # Errors, as answers in the form that the client knows.
@@ -127,10 +127,10 @@ async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
 
 def parameters(request: Request, *names: str) -> Mapping[str, str]:
     """Return the query parameters of the address, of which there are no others than `names`."""
-    given = [name for name, _ in request.query_params.multi_items()]
+    sent = [name for name, _ in request.query_params.multi_items()]
     expected = f"expected {' and '.join(names)}, once each" if names else "expected none; options go into the body"
-    for name in given:
-        if name not in names or given.count(name) > 1:
+    for name in sent:
+        if name not in names or sent.count(name) > 1:
             raise Refused(400, "invalid_request", f"the address has the parameter '{name[:80]}'; {expected}")
     return request.query_params
 

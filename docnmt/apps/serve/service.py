@@ -161,8 +161,8 @@ class Worker:
         models, sentences, wishes = self.models, order.sentences, order.sentences.wishes
         task = wishes.task or self.loaded.task
 
-        def deliver(place: int, hypotheses: list[Hypothesis]) -> None:
-            number = int(numbers[place])
+        def deliver(index: int, hypotheses: list[Hypothesis]) -> None:
+            number = int(numbers[index])
             if number not in order.sent:  # it is if the order was started again
                 order.sent[number] = translation_of(hypotheses[0], task.target_tokenizer)
                 order.tell((number, order.sent[number]))
@@ -327,15 +327,15 @@ class Service:
         if client is not None and self._of_client[client] >= share(most):
             message = f"{self._of_client[client]} requests of your address are waiting or at work (--queue-length)"
             raise Refused(429, "queue_full", f"{message}; come again in {RETRY_AFTER} seconds", headers)
-        own = Counter([] if client is None else [client])
+        taken = Counter([] if client is None else [client])
         self._active += 1
-        self._of_client += own
+        self._of_client += taken
         self.metrics.active.set(self._active)
         try:
             yield time.monotonic() + self.config.request_timeout
         finally:
             self._active -= 1
-            self._of_client -= own
+            self._of_client -= taken
             self.metrics.active.set(self._active)
 
     @contextlib.contextmanager
@@ -395,7 +395,7 @@ class Call:
         texts = [text for text in sentences.given or () if text and reads_given]
         known = [len(pieces) + 1 for pieces in self.service.task.target_tokenizer.encode(texts)] if texts else [0]
         explained = 0 if sentences.explain is None else tokens
-        for what, length, option, advice in (
+        for subject, length, option, advice in (
             ("the request has", tokens, "request", ": send it in parts"),
             ("a sentence has", longest, "sentence", ": divide it"),
             ("the known translations have", sum(known), "request", ": shorten it"),
@@ -404,7 +404,7 @@ class Call:
         ):
             if length > (most := getattr(config, f"max_{option}_tokens")):
                 expected = f"expected at most {most:,} (--max-{option}-tokens)"
-                raise Refused(413, "too_long", f"{what} {length:,} subwords; {expected}{advice}")
+                raise Refused(413, "too_long", f"{subject} {length:,} subwords; {expected}{advice}")
         self.service.metrics.tokens.inc(tokens)
 
     async def sentences(self, ask: Ask) -> Sentences:

@@ -256,8 +256,8 @@ def fit(
             order = random.permutation(len(x))
             for begin in range(0, len(order), schedule.batch_size):
                 batch = order[begin : begin + schedule.batch_size]
-                rows = x.take(batch, axis=0)
-                models.step(rows, gradient(models.scores(rows), batch))
+                batch_of_x = x.take(batch, axis=0)
+                models.step(batch_of_x, gradient(models.scores(batch_of_x), batch))
         epoch += schedule.epoch_size
         going = []
         for column, (number, merit) in enumerate(zip(models.live, judge(models), strict=True)):
@@ -453,18 +453,18 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
     constant answer.
     """
     splits = read_task(task, folder)
-    sides = [side for rows in splits.values() for side in rows.sides]
+    sides = [side for labelled in splits.values() for side in labelled.sides]
     started = time.perf_counter()
     vectors = np.ascontiguousarray(encode([text for side in sides for text in side]), dtype=np.float32)
     encoded = time.perf_counter()
     parts = iter(np.split(vectors, np.cumsum([len(side) for side in sides])))
-    of = {name: [next(parts) for _ in rows.sides] for name, rows in splits.items()}
+    of = {name: [next(parts) for _ in labelled.sides] for name, labelled in splits.items()}
     results: Result
     if task.kind == "similarity":
-        scored = {name: (of[name][0], of[name][1], rows.target) for name, rows in splits.items()}
+        scored = {name: (of[name][0], of[name][1], labelled.target) for name, labelled in splits.items()}
         results = {"subsets": list(splits), **similarity(scored)}
     else:
-        examples = {name: Examples(_features(of[name]), rows.target) for name, rows in splits.items()}
+        examples = {name: Examples(_features(of[name]), labelled.target) for name, labelled in splits.items()}
         results = _measure(task, examples, protocol)
     size = {"sentences": len(vectors), "dimensions": vectors.shape[1]}
     return {**results, **size, "encoding s": encoded - started, "classifier s": time.perf_counter() - encoded}
@@ -473,11 +473,11 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
 def check_rows(task: TransferTask, splits: Mapping[str, LabelledSentences], protocol: Protocol) -> None:
     """Refuse a task without the variety it needs: different scores for a correlation, each class in every fold."""
     needed = protocol.folds + 2  # one fold less then leaves as many as there are folds, for the inner ones
-    for name, rows in splits.items():
-        if task.classes is None and name != "train" and len(np.unique(rows.target)) < 2:
+    for name, labelled in splits.items():
+        if task.classes is None and name != "train" and len(np.unique(labelled.target)) < 2:
             raise UserError(f"{task.name}: all scores of its {name} part are equal; a correlation needs others")
         if task.classes and (task.kind == "nested" or (task.kind == "folds" and name == "train")):
-            counts = np.bincount(rows.target, minlength=len(task.classes))
+            counts = np.bincount(labelled.target, minlength=len(task.classes))
             if counts.min() < needed:
                 few = f"{counts.min()} rows of class {task.classes[int(counts.argmin())]}"
                 raise UserError(f"{task.name}: its {name} part has {few}; {protocol.folds} folds need {needed} of each")
@@ -604,7 +604,7 @@ def run_transfer(config: SentEvalConfig) -> str:
     for task in tasks:  # all are read before the first is evaluated, which may take hours
         splits = read_task(task, folder)
         check_rows(task, splits, protocol)
-        for side in (side for rows in splits.values() for side in rows.sides):
+        for side in (side for labelled in splits.values() for side in labelled.sides):
             counts.update(word for sentence in side for word in sentence)
     encode = _encoder(config, counts)
     results: dict[str, Result] = {}

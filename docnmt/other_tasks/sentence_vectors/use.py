@@ -183,8 +183,8 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
     paths = [Path(file) for file in config.vectors]
     for path in paths:
         check_readable(path)  # before the texts, which take minutes
-    given = {"train": config.train, "valid": config.valid, "test": config.test}
-    splits = {name: read_pairs(*map(Path, tables)) for name, tables in given.items() if tables}
+    tables = {"train": config.train, "valid": config.valid, "test": config.test}
+    splits = {name: read_pairs(*map(Path, files)) for name, files in tables.items() if files}
     texts = {name: [words(text) for text in pairs.sentences] for name, pairs in splits.items()}
     counts = {name: Counter(word for text in split for word in text) for name, split in texts.items()}
     for name, pairs in splits.items():
