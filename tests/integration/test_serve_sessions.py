@@ -14,8 +14,8 @@ import small_system
 from served import ARCHITECTURES, started, translating
 
 from docnmt.apps.serve.ask import Sentences
+from docnmt.apps.serve.kept import Sessions, SessionSegment
 from docnmt.apps.serve.service import Call, Order, Worker
-from docnmt.apps.serve.sessions import Sessions, SessionSegment
 from docnmt.core.search.translate import translate_corpus
 
 SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps."]

@@ -46,9 +46,8 @@ from docnmt.apps.serve.http import (
     parameters,
     wants_lines,
 )
-from docnmt.apps.serve.kept import FileJobs
+from docnmt.apps.serve.kept import FileJobs, Sessions
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
-from docnmt.apps.serve.sessions import Sessions
 from docnmt.runtime.system import __version__
 
 # The route POST /translate/file: documents of all kinds that docnmt-translate reads.
