@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -76,17 +76,17 @@ class LoadedModels:
         except UsageError as error:
             raise UsageError(f"{self.paths[0]}: {error}") from error
 
-    @property
+    @cached_property
     def reads_context(self) -> bool:
         """True if a model reads other sentences than the one that it translates."""
         return any(model.reading.reads_context for model in self.models)
 
-    @property
+    @cached_property
     def reads_translations(self) -> bool:
         """True if a sentence's translation may depend on the translations of other sentences of its document."""
         return self.reads_own_text or any(model.reading.given_text for model in self.models)
 
-    @property
+    @cached_property
     def reads_own_text(self) -> bool:
         """True if a sentence's translation may depend on what the models themselves wrote for other sentences."""
         plans = [model.reading for model in self.models]
