@@ -10,6 +10,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -47,8 +48,8 @@ SMALL = {
 }
 
 COMMANDS = [command for command in shown() if command.page != "docs/results/index.md"]  # of hours, not run
-#: Commands that start a service, and the page of which the test does it.
-SERVES = {tuple(command.words): command.page for command in COMMANDS if command.words[0] == "docnmt-serve"}
+#: Of each command the last page on which it stands.
+LAST = {tuple(command.words): command.page for command in COMMANDS}
 PAGES = sorted({command.page for command in COMMANDS})
 
 
@@ -70,13 +71,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "begins.de").write_text("LETTER\n\n\n", encoding="utf-8")
     (folder / "terms.tsv").write_text("lamp\tLAMP\n", encoding="utf-8")
     (folder / "song.lrc").write_text("[ar:Nobody]\n[00:12.30] The letter.\n[00:15.00] A lamp.\n", encoding="utf-8")
+    (made,) = (each for each in COMMANDS if each.page == "README.md" and each.words[0] == "docnmt-preprocess")
     with inside(folder):
-        for command in COMMANDS:
-            if command.page == "README.md" and command.words[0] in ("docnmt-preprocess", "docnmt-train"):
-                assert run(small(command)) == 0
-    (folder / "runs/document").rename(folder / "runs/one")  # as the guides call a run
-    for name in ("sentence", "control"):
-        shutil.rmtree(folder / "runs" / name)
+        assert run(small(made)) == 0
+        model = "docnmt-train data-bin --arch hier_cond_transformer_small --save-dir runs/one"  # as the guides call it
+        assert run([*model.split(), *TINY.split()]) == 0
     return folder
 
 
@@ -122,6 +121,47 @@ def furnished(system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def workplace(furnished: Path, tmp_path: Path) -> Path:
     """A copy of `furnished` for one page, whose commands write there."""
     return Path(shutil.copytree(furnished, tmp_path / "work", symlinks=True))
+
+
+Elsewhere = Callable[[str], int]
+#: Imports what commands need, once, and runs each piece of code in a folder in a copy of this process.
+COPIES = """
+import json, os, sys, traceback
+import documented, pytest
+import docnmt.cli.train, docnmt.apps.commands.generate, docnmt.apps.commands.translate, docnmt.core.translation_task
+for line in sys.stdin:
+    folder, code = json.loads(line)
+    if (child := os.fork()) == 0:
+        os.chdir(folder)
+        sys.path.insert(0, "mine")
+        log = os.open("elsewhere.log", os.O_CREAT | os.O_WRONLY)
+        os.dup2(log, 1), os.dup2(log, 2)
+        status = 1
+        try:
+            exec(code)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[Elsewhere]:
+    """Runs code in this folder in a process of its own; its exit status."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", COPIES], env=environment, **pipes) as process:  # type: ignore[call-overload]
+
+        def run(code: str) -> int:
+            process.stdin.write(json.dumps([os.getcwd(), code]) + "\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        yield run
 
 
 def evaluation(folder: Path) -> None:
@@ -237,8 +277,11 @@ def small(command: Shown) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: Path) -> None:
+def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: Path, elsewhere: Elsewhere) -> None:
+    """What other pages run as well, behind all that is this page's own, is only read."""
     chosen = [command for command in COMMANDS if command.page == page]
+    while chosen and LAST[tuple(chosen[-1].words)] != page:
+        read(chosen.pop())
     if any(command.words[0] == "docnmt-preprocess" and "data-bin" in command.words for command in chosen):
         shutil.rmtree(workplace / "data-bin")  # the page makes its own
         shutil.rmtree(workplace / "runs")
@@ -248,12 +291,10 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: P
         (workplace / path).write_text(text, encoding="utf-8")
     with inside(workplace):
         if own:  # plug-ins that other tests must not see
-            run_elsewhere(chosen)
+            run_elsewhere(chosen, elsewhere)
             return
         for command in chosen:
-            if command.words[0] == "docnmt-serve" and page != SERVES[tuple(command.words)]:
-                read(command)  # another page starts the same service
-            elif command.words[0] == "docnmt-serve":
+            if command.words[0] == "docnmt-serve":
                 with serve(Path("serve.log").absolute(), *command.words[1:]) as served, served.client() as client:
                     assert client.get("/ready").status_code == 200, command
             elif "--int8" in command.words and not multiplies_eight_bits():  # then refused, as the page says
@@ -262,9 +303,7 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: P
                 pytest.skip(f"{command}: needs ctranslate2")
             elif "onnx" in command.words and find_spec("onnxscript") is None:
                 pytest.skip(f"{command}: needs docnmt[convert]")
-            elif (
-                "onnx" in command.words
-            ):  # the files, which torch takes long to write, are tested in test_convert_onnx*
+            elif "onnx" in command.words:  # the files, which torch takes long to write: test_convert_onnx
                 with mock.patch.object(torch.onnx, "export") as export:
                     assert run(small(command)) == 0, command
                 assert export.call_count == 2, command  # the encoder and a step
@@ -276,9 +315,9 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: P
                 read(command)
 
 
-def run_elsewhere(commands: list[Shown]) -> None:
-    """Run the commands of a page in another process, and pytest in a third."""
-    work = []
+def run_elsewhere(commands: list[Shown], elsewhere: Elsewhere) -> None:
+    """Run the commands of a page, and its pytest, in a process of their own."""
+    work = ["import documented, pytest"]
     for command in commands:
         words = command.words
         if words[0] in SCRIPTS:
@@ -286,19 +325,10 @@ def run_elsewhere(commands: list[Shown]) -> None:
         elif words[0] in ("mkdir", "cp"):
             subprocess.run(["bash", "-ec", command.text], check=True)
         elif words[:3] == ["python", "-m", "pytest"] and Path(words[-1]).exists():
-            work.append(f"import pytest; assert pytest.main(['-q', '-p', 'no:cacheprovider', {words[-1]!r}]) == 0")
+            work.append(f"assert pytest.main(['-q', '-p', 'no:cacheprovider', {words[-1]!r}]) == 0")
         else:
             read(command)
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support"), "mine"])
-    code = "\n".join(["import documented", *work])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert elsewhere("\n".join(work)) == 0, Path("elsewhere.log").read_text(encoding="utf-8")
 
 
 def read(command: Shown) -> None:
