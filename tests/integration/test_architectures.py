@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 import torch
 from small_models import JOINED, OWN_TEXT, batch, build
-from torch import Tensor
 
-from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.functional import selection
@@ -99,30 +97,6 @@ def test_blocks_of_sentences_are_decoded_as_they_are_trained(
 @pytest.mark.parametrize(("name", "options"), [*(JOINED[n] for n in (3, 4, 13)), *OWN_TEXT[::2]], ids=name_of)
 def test_as_many_sentences_out_as_in_whatever_the_batch(name: str, options: dict[str, Any]) -> None:
     check_model(name, **options)
-
-
-@pytest.mark.parametrize("name", ["transformer", *DOCUMENTS])
-def test_context_is_the_own_document(name: str) -> None:
-    """Another document changes nothing; another sentence of the same one does, except for the sentence model."""
-    model = build(name).double()
-    data = batch(model)
-
-    def scores(changed: int | None = None) -> Tensor:
-        tokens = data.source.tokens.clone()
-        if changed is not None:
-            tokens[changed] = 5 + (tokens[changed] - 4) % 35
-        source = PackedText(tokens, data.source.layout, data.source.positions)
-        logits: Tensor = model.output(model(TranslationBatch(source, data.target, data.labels, data.units)))
-        return logits
-
-    before, sentences = scores(), data.source.layout.sentence_offsets
-    of_first = int(data.target.layout.documents.offsets[1])
-    elsewhere = scores(int(data.source.layout.documents.offsets[1]))
-    same = elsewhere[:of_first] if name != "transformer" else elsewhere[: int(data.target.layout.sentence_offsets[1])]
-    torch.testing.assert_close(before[: len(same)], same, rtol=0, atol=1e-12)
-    first = int(data.target.layout.sentence_offsets[1])
-    changed = not torch.allclose(before[:first], scores(int(sentences[1]))[:first], atol=1e-12)
-    assert changed == (name != "transformer")
 
 
 POST: dict[str, Any] = {"norm": "post", "context_norm": "pre"}

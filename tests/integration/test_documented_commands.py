@@ -53,10 +53,40 @@ LAST = {tuple(command.words): command.page for command in COMMANDS}
 PAGES = sorted({command.page for command in COMMANDS})
 
 
+#: Small files that pages take for granted.
+FILES = {
+    "document.txt": "The letter. A lamp.\n\nThe window.\n",
+    "some.de": "LETTER THE. LAMP A.\n\n\n",
+    "begins.de": "LETTER\n\n\n",
+    "terms.tsv": "lamp\tLAMP\n",
+    "song.lrc": "[ar:Nobody]\n[00:12.30] The letter.\n[00:15.00] A lamp.\n",
+    "ANY_TEXT": "the cat sat on the mat\n" * 20,
+    "OTHER_TEXT": "the cat sat on the mat\n" * 20,
+    "contrastive.tsv": "group\tcorrect\tsrc_context\tsrc\ttgt_context\ttgt\n"
+    "1\t1\tA lamp.\tIt.\tLAMP A.\tIT.\n1\t0\tA lamp.\tIt.\tLAMP A.\tNO.\n",
+    "contrapro.tsv": "group\tcorrect\tpronoun\tctx_en\tsrc_en\tctx_de\ttgt_de\n"
+    "0\t1\tes\tA lamp.\tIt.\tEINE LAMPE.\tES.\n",
+    "references.de": "ES.\n",
+    "questions.tsv": "expected\tsrc_context\tsrc\nit\tA lamp.\tIt.\n",
+    "answers-to-questions.txt": "IT.\n",
+    "texts.txt": "a b c\nc b a\n",
+    "corpus.txt": "the dog runs .\nthe cat sleeps .\n",
+    "questions.txt": "the dog runs .\nthe cat sleeps .\n",
+}
+
+
+#: Copies of a corpus in `text`.
+COPIED = {"test": "test", "raw": "test", "text/news": "train", "text/talks": "valid"}
+COPIED |= {f"corpora/msctd/{split}": name for split, name in (("train", "train"), ("dev", "valid"), ("test", "test"))}
+
+
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a corpus, its data folder and a trained model, as the README names them."""
-    folder = tmp_path_factory.mktemp("documented")
+def furnished(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """A folder with a corpus, its data folder, a model, and every file that a page takes for granted."""
+    return made_once("documented", furnish)
+
+
+def furnish(folder: Path) -> None:
     (folder / "text").mkdir()
     text = ParallelText(folder / "text")
     for language in ("en", "de"):
@@ -66,55 +96,35 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
             file.write("\n" + lines * 40)  # both forms of address, for the pages that train with them
     for name in ("examples", "recipes", "tools"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / "document.txt").write_text("The letter. A lamp.\n\nThe window.\n", encoding="utf-8")
-    (folder / "some.de").write_text("LETTER THE. LAMP A.\n\n\n", encoding="utf-8")
-    (folder / "begins.de").write_text("LETTER\n\n\n", encoding="utf-8")
-    (folder / "terms.tsv").write_text("lamp\tLAMP\n", encoding="utf-8")
-    (folder / "song.lrc").write_text("[ar:Nobody]\n[00:12.30] The letter.\n[00:15.00] A lamp.\n", encoding="utf-8")
     (made,) = (each for each in COMMANDS if each.page == "README.md" and each.words[0] == "docnmt-preprocess")
     with inside(folder):
         assert run(small(made)) == 0
+        for name in ("documents", "news", "DATA"):
+            shutil.copytree("data-bin", name)
         model = "docnmt-train data-bin --arch hier_cond_transformer_small --save-dir runs/one"  # as the guides call it
         assert run([*model.split(), *TINY.split()]) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
-def furnished(system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of `system`, with every file that a page takes for granted."""
-    folder = tmp_path_factory.mktemp("furnished")
-    shutil.copytree(system, folder, symlinks=True, dirs_exist_ok=True)
-    for name in ("data-bin/documents", "data-bin/news", "DATA"):
-        shutil.copytree(system / "data-bin", folder / name)
-    for side in ("en", "de"):
-        shutil.copy(folder / f"text/test.{side}", folder)
-        for split, corpus in (("train", "train"), ("dev", "valid"), ("test", "test")):
-            (folder / "corpora/msctd").mkdir(parents=True, exist_ok=True)
-            shutil.copy(folder / f"text/{corpus}.{side}", folder / f"corpora/msctd/{split}.{side}")
-        for name, corpus in (("news", "train"), ("talks", "valid")):  # two corpora to train on
-            shutil.copy(folder / f"text/{corpus}.{side}", folder / f"text/{name}.{side}")
+    for name in ("documents", "news"):
+        (folder / name).rename(folder / "data-bin" / name)
+    (folder / "corpora/msctd").mkdir(parents=True)
     (folder / "sentences").mkdir()
     for side in ("en", "de"):
+        for copy, name in COPIED.items():
+            shutil.copy(folder / f"text/{name}.{side}", folder / f"{copy}.{side}")
         lines = (folder / f"text/train.{side}").read_text(encoding="utf-8").split("\n")
-        text = "\n\n".join(line for line in lines if line) + "\n"
-        (folder / f"sentences/train.{side}").write_text(text, encoding="utf-8")
-    columns = ["group", "correct", "src_context", "src", "tgt_context", "tgt"]
-    rows = [columns, ["1", "1", "A lamp.", "It.", "LAMP A.", "IT."], ["1", "0", "A lamp.", "It.", "LAMP A.", "NO."]]
-    (folder / "contrastive.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+        text_of_lines = "\n\n".join(line for line in lines if line) + "\n"
+        (folder / f"sentences/train.{side}").write_text(text_of_lines, encoding="utf-8")
+    for name, content in FILES.items():
+        (folder / name).write_text(content, encoding="utf-8")
     guide = (ROOT / "docs/guide/compare.md").read_text(encoding="utf-8")
     (folder / "comparison.yaml").write_text(guide.split("```")[1].removeprefix("yaml\n"), encoding="utf-8")
+    (folder / "DIR").mkdir()
+    for name in ("letter.docx", "manual.md", "messages.po", "DIR/page.html", "contract.en.docx", "contract.de.docx"):
+        (folder / name).write_bytes(sample_documents.content(name.rpartition(".")[2]))
     evaluation(folder)
     pretrained(folder)
-    to_align(folder)
     tables(folder)
     classification(folder)
     sentence_vectors(folder)
-    for name, kind in (("letter", "docx"), ("manual", "md"), ("messages", "po"), ("DIR/page", "html")):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / f"{name}.{kind}").write_bytes(sample_documents.content(kind))
-    for name in ("ANY_TEXT", "OTHER_TEXT"):
-        (folder / name).write_text("the cat sat on the mat\n" * 20, encoding="utf-8")
-    return folder
 
 
 @pytest.fixture
@@ -178,13 +188,6 @@ def evaluation(folder: Path) -> None:
     ]
     for name, rows in (("test.jsonl", reference), ("answers.jsonl", answers)):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    row = "0\t1\tes\tA lamp.\tIt.\tEINE LAMPE.\tES.\n"
-    (folder / "contrapro.tsv").write_text(
-        f"group\tcorrect\tpronoun\tctx_en\tsrc_en\tctx_de\ttgt_de\n{row}", encoding="utf-8"
-    )
-    (folder / "references.de").write_text("ES.\n", encoding="utf-8")
-    (folder / "questions.tsv").write_text("expected\tsrc_context\tsrc\nit\tA lamp.\tIt.\n", encoding="utf-8")
-    (folder / "answers-to-questions.txt").write_text("IT.\n", encoding="utf-8")
     entry = {"expected": "it", "src segment": "It.", "ref segment": "IT.", "rule": "X"}
     for part in ("jsons", "outputs"):
         (folder / "ctxpro/paper" / part).mkdir(parents=True)
@@ -208,13 +211,6 @@ def pretrained(folder: Path) -> None:
     multilingual_models.write(folder / "nllb-200", family="nllb", d_model=16, **one, **sides)
 
 
-def to_align(folder: Path) -> None:
-    """A document and its translation, and a corpus whose lines do not fit."""
-    for language in ("en", "de"):
-        (folder / f"contract.{language}.docx").write_bytes(sample_documents.content("docx"))
-        shutil.copy(folder / f"text/test.{language}", folder / f"raw.{language}")
-
-
 def tables(folder: Path) -> None:
     """The training corpus in tables, and rows to translate."""
     lines = [(folder / f"text/train.{side}").read_text(encoding="utf-8").split("\n") for side in ("en", "de")]
@@ -236,7 +232,6 @@ def classification(folder: Path) -> None:
     for name in ("train", "valid", "test"):
         rows = [f"{draw.choice(['good', 'bad'])}\t{' '.join(draw.choice(['a', 'b', 'c'], 9))}\n" for _ in range(60)]
         (folder / f"{name}.tsv").write_text("".join(rows), encoding="utf-8")
-    (folder / "texts.txt").write_text("a b c\nc b a\n", encoding="utf-8")
 
 
 def sentence_vectors(folder: Path) -> None:
@@ -254,8 +249,6 @@ def sentence_vectors(folder: Path) -> None:
     (folder / "glove.840B.300d.txt").write_text(text, encoding="utf-8")
     binary = b"".join(word.encode() + b" " + vector.tobytes() + b"\n" for word, vector in vectors.items())
     (folder / "GoogleNews-vectors-negative300.bin").write_bytes(b"%d 8\n" % len(vectors) + binary)
-    for name in ("corpus.txt", "questions.txt"):
-        (folder / name).write_text("the dog runs .\nthe cat sleeps .\n", encoding="utf-8")
     (folder / "senteval" / "STS13").mkdir(parents=True)
     for name in ("FNWN", "headlines", "OnWN"):
         rows = [f"{i % 6}\tthe dog runs .\t{' '.join(draw.choice(words, 4))}\n" for i in range(12)]

