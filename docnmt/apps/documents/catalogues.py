@@ -8,7 +8,6 @@ import codecs
 import json
 import re
 from abc import abstractmethod
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -94,7 +93,6 @@ class Catalogue(Spliced):
     """A file of messages; what else changes with the language is written when a message has changed."""
 
     def read_places(self) -> Iterator[SegmentPlace]:
-        self._ends: list[int] | None = None
         self._changes: list[tuple[int, int, str]] = []
         self._siblings: dict[int, list[str]] = {}  # the keys of each object
         self._entries = list(counted(self._messages(), lambda entry: entry.text))
@@ -103,7 +101,7 @@ class Catalogue(Spliced):
             try:
                 self._roots[number] = icu.read(entry.text)
             except icu.NoMessage:
-                self.left.append(self._line(entry.begin))
+                self.left.append(self.line(entry.begin))
                 continue
             for branch in self._roots[number].all():
                 several = branches(branch.text, pipes=True) if branch is self._roots[number] else []
@@ -136,15 +134,6 @@ class Catalogue(Spliced):
         if match and between is not None:
             forms = (f"{match[1]}{name}{match[2]}{text}{between}" for name in names)
             yield entry.key.begin, entry.key.begin, "".join(forms)
-
-    def _line(self, index: int) -> int:
-        if self._ends is None:
-            self._ends = [match.end() for match in re.finditer(r"\r\n?|\n", self.source)]
-        return bisect_right(self._ends, index) + 1
-
-    def _wrong(self, index: int, message: str) -> UserError:
-        index = min(index, len(self.source.rstrip()))  # what is missing at the end is missing in the last line
-        return UserError(f"{self.name}:{self._line(index)}: {message}")
 
     def _renamed(self, name: str) -> str | None:
         """What the source's language, if this is its code, is called in the translation."""
@@ -223,7 +212,7 @@ class AppleStrings(Catalogue):
         rest = _REST.match(self.source, index)
         end = rest.end() if rest else index
         if end < len(self.source):
-            raise self._wrong(end, 'expected "key" = "value"; was it cut off?')
+            raise self.refused(end, 'expected "key" = "value"; was it cut off?')
 
     def _written(self, entry: _Message, text: str) -> str:
         raw = self.source[entry.begin : entry.end]
@@ -288,7 +277,7 @@ class JsonCatalogue(Catalogue):
             if self._bare is self.source and (bare := _without_comments(self.source)) != self.source:
                 self._bare = bare
                 return self._parsed()
-            raise self._wrong(self._begin + error.pos, f"is not JSON: {error.msg}; was it cut off?") from error
+            raise self.refused(self._begin + error.pos, f"is not JSON: {error.msg}; was it cut off?") from error
 
     def _strings(self) -> Iterator[tuple[re.Match[str], tuple[str, ...], int]]:
         """Every string, keys included, the keys that lead to it, "" in arrays, and the number of the object, or 0."""
@@ -298,7 +287,7 @@ class JsonCatalogue(Catalogue):
             sign = match[0]
             if sign in "{[":
                 if len(path) == _DEEPEST:
-                    raise self._wrong(match.start(), "values stand inside of each other without end")
+                    raise self.refused(match.start(), "values stand inside of each other without end")
                 objects.append(match.end() if sign == "{" else 0)
                 path.append("")
             elif sign in "}]":
@@ -390,7 +379,7 @@ class Properties(Catalogue):
         while index < len(self.source):
             match = _LINE.match(self.source, index)
             if match is None:
-                raise self._wrong(index, "expected 'key = value'")
+                raise self.refused(index, "expected 'key = value'")
             if match["value"]:
                 text = self._read(match["value"], match.start("value"))
                 doubled = _ARGUMENT.search(text) is not None and "'" not in text.replace("''", "")
@@ -400,11 +389,11 @@ class Properties(Catalogue):
 
     def _read(self, raw: str, begin: int) -> str:
         if wrong := re.search(r"(?<!\\)(?:\\\\)*\\u(?!u*[0-9A-Fa-f]{4})", raw):
-            raise self._wrong(begin + wrong.start(), "expected four hexadecimal digits behind \\u")
+            raise self.refused(begin + wrong.start(), "expected four hexadecimal digits behind \\u")
         try:
             return _unescaped(raw, _PROPERTIES_ESCAPE, _PROPERTIES_LETTERS, "strict")
         except UnicodeDecodeError as error:
-            raise self._wrong(begin, "half of a character: a \\ud… without its second half") from error
+            raise self.refused(begin, "half of a character: a \\ud… without its second half") from error
 
     def _written(self, entry: _Message, text: str) -> str:
         out = (text.replace("'", "''") if entry.doubled else text).translate(_PROPERTIES_WRITTEN)
@@ -493,7 +482,7 @@ class YamlCatalogue(Catalogue):
                     keys[-1] = not key
                 if isinstance(event, yaml.CollectionStartEvent):
                     if len(inside) == _DEEPEST:
-                        raise self._wrong(_place(event.start_mark), "values stand inside of each other without end")
+                        raise self.refused(_place(event.start_mark), "values stand inside of each other without end")
                     begin = _place(event.start_mark)
                     inside.append((isinstance(event, yaml.MappingStartEvent), bool(event.flow_style), begin))
                     keys.append(True)

@@ -290,12 +290,9 @@ class Html(Spliced):
             raise UserError(f"{self.name}: has more than {most:,} tags and entities, too many for memory; divide it")
         expect(texts=len(_PARAGRAPH.findall(self.source)))
         self._tokens, self._attributes = list(joined(self._foreign(self._page()))), dict[str, str]()
-        lines, line, passed = list[int](), 1, 0
-        for token in self._tokens:
-            if token.foreign and any(map(str.isalpha, _shown(self.source, token))):
-                line, passed = line + self.source.count("\n", passed, token.begin), token.begin
-                lines.append(line)
-        named = ", ".join(map(str, dict.fromkeys(lines)))
+        foreign = (token for token in self._tokens if token.foreign)
+        read = (token for token in foreign if any(map(str.isalpha, _shown(self.source, token))))
+        named = ", ".join(map(str, dict.fromkeys(self.line(token.begin) for token in read)))
         self.left = [f"text in another language, by its lang, in line {named}"] if named else []
         texts = segments(self.source, self._tokens, Sections())
         places, units = list(counted(texts, lambda place: place.segment.text)), ("0", "0")

@@ -347,7 +347,7 @@ class Markdown(Spliced):
                 if name in _TITLED and token.nesting > 0 and token.map:
                     yield from self._title(starts[token.map[0]], sections)
             elif token.map and (token.type == "grid_table" or (token.type == "fence" and PROSE.match(token.info))):
-                self.left.append(self._line(starts[token.map[0]]))
+                self.left.append(self.line(starts[token.map[0]]))
             elif token.type == "html_block" and token.map:
                 yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections)
             for part in self._parts(token, inside[-2:]) if token.type == "inline" else ():
@@ -410,7 +410,7 @@ class Markdown(Spliced):
             begin, end = lines[0].begin, lines[-1].end
             yield _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
         except _Lost:
-            self.left.append(self._line(index))
+            self.left.append(self.line(index))
         if lines:
             sections.paragraph()
 
@@ -431,10 +431,7 @@ class Markdown(Spliced):
             for place in web.segments(part, web.joined(tokens(part)), sections):
                 yield replace(place, begin=begin + place.begin, end=begin + place.end)
         elif any(web.segments(token.content, web.joined(tokens(token.content)), Sections())):  # marks between the lines
-            self.left.append(self._line(begin))
-
-    def _line(self, index: int) -> int:
-        return len(_END.findall(self.source, 0, index)) + 1
+            self.left.append(self.line(begin))
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         if not isinstance(place, _Written):
@@ -579,7 +576,7 @@ class Mdx(Markdown):
     def _encoded(self, text: str) -> bytes:
         return super()._encoded(self._shown(text))
 
-    def _line(self, index: int) -> int:
+    def line(self, index: int) -> int:
         return self._shown(self.source[:index]).count("\n") + 1
 
     def _strange(self, source: str) -> Iterator[tuple[int, int, str]]:

@@ -11,7 +11,6 @@ import srt
 
 from docnmt.apps.documents.segments import Translated, expect, renamed, unescaped
 from docnmt.apps.documents.text import SegmentPlace, Spliced, balanced, display_width, read, render, replaced
-from docnmt.runtime.system import UserError
 
 # SRT: a subtitle is a segment; its lines are one text, which is divided into as many again.
 
@@ -74,17 +73,17 @@ class Subtitles(Spliced):
     def _texts(self) -> Iterator[tuple[int, int]]:
         """Where the texts stand, by the expression of `srt`; its `parse` would look for each in all that follows."""
         if long := _LONG.search(self.source):
-            raise self._refused(long.start(), f"a number of more than {_DIGITS} digits, which takes too long to read")
+            raise self.refused(long.start(), f"a number of more than {_DIGITS} digits, which takes too long to read")
         index = len(self.source) - len(self.source.lstrip("\ufeff"))
         while text := _TEXT.search(self.source, index):
             match = srt.SRT_REGEX.match(self.source, index)
             if match is None:
                 message = "expected a subtitle: number, times (00:00:01,000 --> 00:00:02,000) and text"
-                raise self._refused(text.start(), message)
+                raise self.refused(text.start(), message)
             if times := _TIMES.search(self.source, *match.span(5)):
                 below = "-" in times[0].partition("-->")[0]
                 why = "times below zero" if below else "times without a number before them, in a line of its own"
-                raise self._refused(times.start(), why)
+                raise self.refused(times.start(), why)
             yield match.span(5)
             index = match.end()
 
@@ -95,9 +94,6 @@ class Subtitles(Spliced):
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         return list(_leads(text))
-
-    def _refused(self, index: int, message: str) -> UserError:
-        return UserError(f"{self.name}:{self.source.count(chr(10), 0, index) + 1}: {message}")
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         source = self._raw(place.begin, place.end)
@@ -160,7 +156,6 @@ class Ass(Subtitles):
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         section, fields = "", _FIELDS
-        number, counted = 1, 0
         for line in _ASS_LINE.finditer(self.source):
             name, _, rest = line[0].lstrip("\ufeff").partition(":")
             if line[0].lstrip("\ufeff \t").startswith("["):
@@ -171,15 +166,14 @@ class Ass(Subtitles):
                 columns = rest.split(",", fields - 1)
                 if len(columns) < fields:
                     message = f"expected {fields} fields, divided by commas, got {len(columns)}"
-                    raise self._refused(line.start(), message)
+                    raise self.refused(line.start(), message)
                 codes = "".join(_CODE.findall(columns[-1]))
                 if _KARAOKE.search(codes):
-                    number, counted = number + self.source.count("\n", counted, line.start()), line.start()
-                    self.left.append(f"line {number}: karaoke, each syllable of which has a time")
+                    self.left.append(f"line {self.line(line.start())}: karaoke, each syllable of which has a time")
                 elif _CODE.sub("", _without_drawings(columns[-1])).strip():
                     yield line.end() - len(columns[-1]), line.end()
         if not section:
-            raise self._refused(0, "expected ASS, with sections such as [Events]")
+            raise self.refused(0, "expected ASS, with sections such as [Events]")
 
     def _raw(self, begin: int, end: int) -> str:
         raw = self.source[begin:end].replace("\\N", " \n")  # of the same length, as places are those of the file
@@ -235,14 +229,14 @@ class WebVtt(Subtitles):
     def _texts(self) -> Iterator[tuple[int, int]]:
         head = re.match(r"\ufeff?WEBVTT(?![^\s])", self.source)
         if head is None:
-            raise self._refused(0, "expected WebVTT, whose first line is WEBVTT")
+            raise self.refused(0, "expected WebVTT, whose first line is WEBVTT")
         first = True
         for block in _BLOCK.finditer(self.source):
             if not _STAYS.match(block[0]):
                 times = list(_VTT_TIMES.finditer(block[0]))  # each ends the subtitle before it
                 if block[0].count("-->") > len(times) or (not times and not first):
                     message = "expected a subtitle: times (00:01.000 --> 00:02.000) and text"
-                    raise self._refused(block.start(), message)
+                    raise self.refused(block.start(), message)
                 ends = [*(match.start() for match in times[1:]), len(block[0])]
                 for match, end in zip(times, ends, strict=False):  # a head has none
                     yield block.start() + match.end(), block.start() + end

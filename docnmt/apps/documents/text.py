@@ -11,6 +11,7 @@ from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 from docnmt.apps.documents import icu
@@ -68,6 +69,8 @@ def replaced(source: str, changes: Iterable[tuple[int, int, str]]) -> str:
 
 # Formats that are text: segments are places of the source, and all between them stays byte for byte.
 
+#: What ends a line.
+_END = re.compile(r"\r\n?|\n")
 #: How a mark is written: before and behind what it covers; of something fixed, the first is all of it.
 Raw = tuple[str, str]
 
@@ -96,6 +99,18 @@ class Spliced(DocumentFile):
 
     def _decoded(self) -> str:
         return decode(self.content, self.name, encoding=self.encoding)
+
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        return [match.end() for match in _END.finditer(self.source)]
+
+    def line(self, index: int) -> int:
+        """The number of the line, from 1, that a place of `source` is in."""
+        return bisect_right(self._line_ends, index) + 1
+
+    def refused(self, index: int, message: str) -> UserError:
+        """The error for what is wrong at a place of `source`; what the end lacks is missing in the last line."""
+        return UserError(f"{self.name}:{self.line(min(index, len(self.source.rstrip())))}: {message}")
 
     @abstractmethod
     def read_places(self) -> Iterable[SegmentPlace]:
@@ -312,7 +327,6 @@ def balanced(text: Translated, lines: int) -> Translated:
 
 _LINE = re.compile(r"[^\r\n]+")
 _TEXT_LINE = re.compile(r"[^\s\ufeff][^\r\n]*")
-_END = re.compile(r"\r\n|\r|\n")
 
 
 class PlainText(Spliced):
