@@ -246,7 +246,7 @@ def _detected(side: list[AlignedSide], path: Path, name: str) -> str:
             f"{name} is required: {path} does not name its language, and py3langid, which would find it, is not "
             "installed; pip install 'docnmt[documents]'"
         ) from error
-    text = " ".join(text for each in side for text in each.texts)[:20_000]
+    text = " ".join(text for document in side for text in document.texts)[:20_000]
     return str(classify(text)[0])
 
 
@@ -389,7 +389,7 @@ def aligner_of(
         corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
         tokens = task.target_tokenizer.encode(list(targets))
         corpus = replace(corpus, target=TokenArray.from_lists(tokens, task.target_tokenizer.vocab_size))
-        return [float(each.sum()) for each in token_log_probs(loaded.models, task, corpus, max_tokens=_TOKENS)]
+        return [float(probs.sum()) for probs in token_log_probs(loaded.models, task, corpus, max_tokens=_TOKENS)]
 
     def by_model(source: AlignedSide, target: AlignedSide) -> list[Bead]:
         words = word_evidence(source, target)

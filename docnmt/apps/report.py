@@ -150,7 +150,7 @@ def bars(intervals: Sequence[Interval]) -> list[tuple[float, float, float]]:
     def scaled(score: float) -> float:
         return round(100 * (score - low) / (high - low), 1)
 
-    return [(scaled(each.least), scaled(each.score), scaled(each.most)) for each in intervals]
+    return [(scaled(interval.least), scaled(interval.score), scaled(interval.most)) for interval in intervals]
 
 
 def _range(intervals: Sequence[Interval]) -> tuple[float, float]:
@@ -446,7 +446,7 @@ def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str
     scores = {m: [bootstrap.interval(system, m, system.counts[m]) for system in every] for m in metrics}
     best = {}
     for metric, row in scores.items():
-        shown = [round(each.score, 1) for each in row]
+        shown = [round(interval.score, 1) for interval in row]
         top = min(shown) if lower_is_better(metric) else max(shown)
         best[metric] = {n for n, score in enumerate(shown) if score == top and len(systems) > 1}
     documents = every[0].documents
@@ -480,7 +480,7 @@ def _consistency(texts: _ReportTexts) -> list[str]:
     lexicon = learn_lexicon(texts.source, texts.references[0])
     every, offsets = (*texts.systems.values(), texts.references[0]), texts.document_offsets
     measured = [lexical_consistency(texts.source, sentences, offsets, lexicon) for sentences in every]
-    return [f"{each.ratio:.1f}" if each.pairs else "–" for each in measured]
+    return [f"{system.ratio:.1f}" if system.pairs else "–" for system in measured]
 
 
 def _method(config: PageConfig, texts: _ReportTexts) -> dict[str, Any]:

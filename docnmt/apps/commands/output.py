@@ -122,7 +122,7 @@ def with_alignments(
     offsets = corpus.document_offsets.tolist()
     for _, group in groupby(results, lambda result: bisect_right(offsets, result.number)):
         document = list(group)
-        pairs = [(corpus.source_text[result.number], each.text) for result in document for each in result.nbest]
+        pairs = [(corpus.source_text[result.number], best.text) for result in document for best in result.nbest]
         words = (word_pairs(*pair, pieces) for pair, pieces in zip(pairs, align(pairs), strict=True))
         yield from ((result, list(islice(words, len(result.nbest)))) for result in document)
 

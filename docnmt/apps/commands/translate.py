@@ -123,7 +123,7 @@ def beside(content: bytes, path: Path, *, marks: bool, option: str = "--given") 
         where = f"{option} {path}:{number}: '{translation[:40]}'"
         if is_blank(line) and not is_blank(translation):
             raise UserError(f"{where} translates an empty line of {STDIN}")
-        kind, own_kind = (kind_of_line(each) for each in (line, translation))
+        kind, own_kind = (kind_of_line(text) for text in (line, translation))
         if marks and own_kind not in ("", kind):
             wanted = "a translation" if kind == "text" else kind
             raise UserError(f"{where} is beside '{line[:40]}' of {STDIN}; expected {wanted} or an empty line")

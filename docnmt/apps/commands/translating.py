@@ -333,7 +333,7 @@ class Translating:
             best[n] if n in best else Translation.of_given((given or ())[n] or "", tokenizer)
             for n in range(corpus.num_sentences)
         ]
-        explanations = self.explanations(corpus, [each.pieces for each in translations], given)
+        explanations = self.explanations(corpus, [translation.pieces for translation in translations], given)
         sentences = [
             ExplainedSentence(source, replace(translation, explanation=explanation))
             for source, translation, explanation in zip(corpus.source_text, translations, explanations, strict=True)
@@ -481,11 +481,11 @@ class ProtectedText:
         for number in sorted(self.lost):
             part = self._parts[number]
             translations = list(islice(pieces, len(pieces_of(part))))
-            piece_by_piece(part, iter([each.text for each in translations]))
+            piece_by_piece(part, iter([piece.text for piece in translations]))
             text = part.text or ""
             tokens = tuple(tokenizer.pieces(tokenizer.encode([text])[0]))
-            sizes = [len(each.pieces) + 1 for each in translations]
-            score = sum(each.score * size for each, size in zip(translations, sizes, strict=True)) / sum(sizes)
+            sizes = [len(piece.pieces) + 1 for piece in translations]
+            score = sum(piece.score * size for piece, size in zip(translations, sizes, strict=True)) / sum(sizes)
             limited = next((piece for piece in translations if piece.limited), translations[0])
             yield number, replace(limited, text=text, pieces=tokens, score=score, piece_scores=(0.0,) * len(tokens))
 

@@ -218,7 +218,7 @@ def search_options(beam: int, options: Mapping[str, object]) -> tuple[Generation
     known = {setting.name for section in sections for setting in section.settings} - {"nbest", "glossary"}
     if unknown := options.keys() - known:
         named = signature(Translator.translate).parameters.values()
-        raise unknown_options(unknown, known | {each.name for each in named if each.kind == Parameter.KEYWORD_ONLY})
+        raise unknown_options(unknown, known | {item.name for item in named if item.kind == Parameter.KEYWORD_ONLY})
     resolved = build(sections, {}, {"beam": beam, **options})
     return resolved["generation"], resolved["search"]
 
@@ -403,9 +403,9 @@ def load(
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     if not paths:
         raise UserError(f"{expected} none")
-    if wrong := [each for each in paths if not isinstance(each, (str, Path))]:
+    if wrong := [name for name in paths if not isinstance(name, (str, Path))]:
         raise UserError(f"{expected} one with {type(wrong[0]).__name__} in it")
     if precision not in get_args(Precision):
         raise UserError(f"load: precision: expected {', '.join(get_args(Precision))}, got {precision!r}")
     tune()
-    return Translator(open_models([address_of(str(each)) for each in paths], pick_device(device), precision=precision))
+    return Translator(open_models([address_of(str(name)) for name in paths], pick_device(device), precision=precision))

@@ -602,7 +602,7 @@ def _read(
         sentence = read_marian(source, (config.source_lang, config.target_lang), say)
     else:
         sentence = read_checkpoint(source, config.to)  # texts are prepared before they are cut, and not there
-        sides = [each.preparation for each in (sentence.task.source_tokenizer, sentence.task.target_tokenizer)]
+        sides = [side.preparation for side in (sentence.task.source_tokenizer, sentence.task.target_tokenizer)]
         if any(side.punctuation for side in sides):
             say(f"note: --normalize-punctuation: {config.to} does not do it; give it text with uniform punctuation")
         if tags := " and ".join(side.tags[side.tag] for side in sides if side.tag):

@@ -479,7 +479,7 @@ def _tags(folder: Path, kind: str, tokens: JsonFile, added: dict[str, int], begi
         return added
     lists = [tokens, JsonFile(folder / "special_tokens_map.json", optional=True)]
     keys = ("additional_special_tokens", "extra_special_tokens")
-    for listed in (each.values.get(key) for each in lists for key in keys):
+    for listed in (file.values.get(key) for file in lists for key in keys):
         entries_listed = listed if isinstance(listed, list) else []
         names = [str(e.get("content", "")) if isinstance(e, Mapping) else str(e) for e in entries_listed]
         if names := [name for name in names if _TAG.fullmatch(name)]:

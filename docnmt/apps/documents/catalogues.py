@@ -323,7 +323,7 @@ def _without_comments(source: str) -> str:
             if end < 0 and sign[0] == "/*":
                 break
             index = len(source) if end < 0 else end + 2 * (sign[0] == "/*")
-            out[begin:index] = (each if each.isspace() else " " for each in source[begin:index])
+            out[begin:index] = (char if char.isspace() else " " for char in source[begin:index])
         elif sign[0] == ",":
             comma = begin if comma == -1 else -2  # two in a row are a mistake
         else:
@@ -404,7 +404,7 @@ class Properties(Catalogue):
             out.encode(encoding)
         except UnicodeEncodeError:
             small = re.search(r"\\u[0-9A-F]*[a-f]", self.source) is not None
-            return "".join(_escaped(each, encoding, "04x" if small else "04X") for each in out)
+            return "".join(_escaped(char, encoding, "04x" if small else "04X") for char in out)
         return out
 
 
@@ -510,8 +510,8 @@ class YamlCatalogue(Catalogue):
         """Text in double quotes, with escapes for what is outside of ASCII if the file has none of that."""
         keep = str.isprintable if not self._ascii else str.isascii
         quoted = json.dumps(text, ensure_ascii=False)
-        escapes = {each: f"\\u{ord(each):04X}" if each <= "\uffff" else f"\\U{ord(each):08X}" for each in set(quoted)}
-        return "".join(each if keep(each) else escapes[each] for each in quoted)
+        escapes = {char: f"\\u{ord(char):04X}" if char <= "\uffff" else f"\\U{ord(char):08X}" for char in set(quoted)}
+        return "".join(char if keep(char) else escapes[char] for char in quoted)
 
     def _block(self, entry: _Message, raw: str, text: str) -> str:
         """A block: its head stays, and so do the indentation and what follows the last line."""

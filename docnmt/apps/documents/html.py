@@ -235,7 +235,7 @@ def _renamed(
         if not _has_attributes(token):
             continue
         raw = source[token.begin : token.end]
-        values = (each for each in _values(raw, token.tag) if each[2] in texts) if texts else ()
+        values = (value for value in _values(raw, token.tag) if value[2] in texts) if texts else ()
         new = replaced(raw, ((begin, end, _quoted(texts[value], raw[begin])) for begin, end, value in values))
         if token.kind != "fixed":
             new = _LANG.sub(new_name, new)

@@ -54,9 +54,9 @@ class _Argument:
         names = [selector.strip(" \t\r\n{") for selector, _ in self.branches]
         for name, (selector, branch) in zip(names, self.branches, strict=True):
             text = branch.written(texts, change)
-            new = [each for each in added if each not in names] if name == "other" else []
+            new = [category for category in added if category not in names] if name == "other" else []
             if "other" not in names or name not in dropped:
-                parts += [f"{selector.replace('other', each)}{text}{self.close}" for each in new] + [
+                parts += [f"{selector.replace('other', category)}{text}{self.close}" for category in new] + [
                     f"{selector}{text}{self.close}"
                 ]
         return "".join([*parts, self.tail])

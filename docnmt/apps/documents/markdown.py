@@ -173,8 +173,8 @@ class _Reader:
             self.inline.close()
         elif number in self.tags and ((name := _name(child)) in FIXED or _NO.search(child.content)):
             after = self.tags[number] + 1
-            inside = (each for each in self.children[number:after] if each.type != "html_inline")
-            shown = "".join(" " if each.type == "softbreak" else each.content for each in inside)
+            inside = (inner for inner in self.children[number:after] if inner.type != "html_inline")
+            shown = "".join(" " if inner.type == "softbreak" else inner.content for inner in inside)
             raw = "".join(self.raws[number:after]).replace("\n", " ")
             self.inline.fixed((raw, ""), "" if name in UNSEEN else shown, UNSEEN.get(name, ""))
         elif self.tags.get(number) == after:  # there is nothing in it
@@ -186,7 +186,7 @@ class _Reader:
             self.inline.hard((raw, ""))
         else:
             self.inline.fixed((raw, ""), seen=_SEEN.get(child.type) or _seen(child))
-        self.line += sum(each.count("\n") for each in self.raws[number:after])
+        self.line += sum(inner.count("\n") for inner in self.raws[number:after])
         return after
 
     def _written(self, number: int) -> str:
@@ -206,8 +206,8 @@ class _Reader:
             return None
         end = self.ended[number] if child.type == "link_open" else self.tags[number]
         inside = self.children[number + 1 : min(end, number + _REFERENCE)]
-        text = "".join(each.content for each in inside if each.type in ("text", "text_special"))
-        kinds = {_name(each) if each.type == "html_inline" else each.type for each in inside}
+        text = "".join(inner.content for inner in inside if inner.type in ("text", "text_special"))
+        kinds = {_name(inner) if inner.type == "html_inline" else inner.type for inner in inside}
         if not kinds <= _REFERRING or number + _REFERENCE < end:
             return None
         return end if is_reference(self.inline.touched, text, link=link or bool(kinds & {"a", "link_open"})) else None
@@ -454,10 +454,10 @@ class Markdown(Spliced):
         ways = [(place, text)]  # signs of emphasis may be read as text, and `_` is none inside a word
         if bare.raws != place.raws:
             ways += [(replace(place, raws=stars), _around_letters(place, text)), (bare, text)]
-        for each, whole in ways:
+        for written, whole in ways:
             for escape in (always, lambda piece: always(_escaped(piece))):
-                out = render(each, whole, escape)
-                if self._reads(out, each, whole):
+                out = render(written, whole, escape)
+                if self._reads(out, written, whole):
                     return out
         return _BRACKET.sub(r"\1&#91;", out)
 
@@ -486,7 +486,7 @@ class Markdown(Spliced):
             again = _Reader(blocks[4], self.env, content, lines).inline.segment()
         except _Lost:
             return False
-        words = [_NUMBERED.sub("", each).split() for each in (again.text, text.text)]
+        words = [_NUMBERED.sub("", side).split() for side in (again.text, text.text)]
         marks = {number for number, raw in enumerate(place.raws) if any(raw)} - around_nothing(place, text)
         return words[0] == words[1] and len(again.marks) == len(marks)
 

@@ -85,7 +85,7 @@ class Package(Tree):
         out = io.BytesIO()
         with self._opened() as package, zipfile.ZipFile(out, "w") as copy:
             copy.comment = package.comment
-            for info, content in sorted(self._unpacked(package), key=lambda each: each[0].filename != "mimetype"):
+            for info, content in sorted(self._unpacked(package), key=lambda part: part[0].filename != "mimetype"):
                 way = zipfile.ZIP_STORED if info.filename == "mimetype" else info.compress_type
                 copy.writestr(info, changed.get(info.filename, content), way)
         return out.getvalue()

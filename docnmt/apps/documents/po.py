@@ -224,7 +224,7 @@ class Po(Spliced):
 
 
 def _strings(text: object) -> list[str]:
-    return [str(each) for each in getattr(text, "strings", [text])]
+    return [str(string) for string in getattr(text, "strings", [text])]
 
 
 def _hard(space: re.Match[str]) -> bool:

@@ -26,7 +26,7 @@ def _steps(element: Element) -> list[Step]:
         name = local(child)
         if name in ("r", "t"):
             look = child.find("{*}rPr")
-            text = "".join(each.text or "" for each in ([child] if name == "t" else child.iterfind("{*}t")))
+            text = "".join(part.text or "" for part in ([child] if name == "t" else child.iterfind("{*}t")))
             steps.append(Step("text", text, key := look_key(look), looks.setdefault(key, look)))
         elif name == "br":
             steps.append(Step("break", elements=[child]))
@@ -191,12 +191,12 @@ class Xlsx(Package):
     def _silent(self, part: str) -> Iterator[str]:
         """What readers of a sheet see and is not read."""
         root = self._root(part)
-        if any(_WORD.search(_CODE.sub("", text_in(each))) for each in root.iterfind("{*}headerFooter/*")):
+        if any(_WORD.search(_CODE.sub("", text_in(node))) for node in root.iterfind("{*}headerFooter/*")):
             yield "heads and feet of its pages"
-        hints = (each.get(key, "") for each in root.iter("{*}dataValidation") for key in _HINTS)
+        hints = (node.get(key, "") for node in root.iter("{*}dataValidation") for key in _HINTS)
         if any(map(_WORD.search, hints)):
             yield "hints for input"
-        quoted = (text for each in root.iter("{*}f") for text in _QUOTED.findall(each.text or "") if _WORD.search(text))
+        quoted = (text for node in root.iter("{*}f") for text in _QUOTED.findall(node.text or "") if _WORD.search(text))
         if texts := list(dict.fromkeys(quoted)):
             shown = ", ".join(f"'{printable(text[:40])}'" for text in texts[:3])
             yield f"texts in its formulas: {shown}{' …' if len(texts) > 3 else ''}"

@@ -126,7 +126,7 @@ class Spliced(DocumentFile):
             place = self.places[number]
             changes.append((place.begin, place.end, self.rendered(place, text)))
         begins, ends = [change[0] for change in changes], [0, *(change[1] for change in changes)]
-        changes += [each for each in self._settings() if each[0] >= ends[bisect_right(begins, each[0])]]
+        changes += [setting for setting in self._settings() if setting[0] >= ends[bisect_right(begins, setting[0])]]
         return self._encoded(replaced(self.source, sorted(changes, key=lambda change: change[:2])))
 
     def _settings(self) -> Iterable[tuple[int, int, str]]:
@@ -257,7 +257,7 @@ def _pipes(source: str) -> list[tuple[int, int]]:
         for match in _PIPE.finditer(source)
         if (after := bisect_right(ends, match.start())) == len(fixed) or fixed[after][0] >= match.end()
     ]
-    forms = [source[a:b] for a, b in pairwise([0, *(each for match in free for each in match.span()), len(source)])]
+    forms = [source[a:b] for a, b in pairwise([0, *(bound for match in free for bound in match.span()), len(source)])]
     if not all(any(map(str.isalnum, form)) for form in forms[::2]):
         return []
     spans = [match.span() for match in free]

@@ -48,7 +48,7 @@ class _Looks:
                 chain.append(after)
                 based = by_name[after].find("{*}basedOn")
                 after = "" if based is None else value(based, "val")
-            looks = [look for each in chain if (look := by_name[each].find("{*}rPr")) is not None]
+            looks = [look for name_of_style in chain if (look := by_name[name_of_style].find("{*}rPr")) is not None]
             for name, styles in self.styles.items():
                 first = next((look for look in looks if look.find(f"{{*}}{name}") is not None), None)
                 styles |= {style} if self.says(first, name) else set()
@@ -66,7 +66,7 @@ class _Looks:
 def _flat(parent: Element, looks: _Looks) -> list[Step]:
     """What stands in a paragraph, or in an element around runs, step by step."""
     ops: list[Step] = []
-    children = [each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)]
+    children = [part for child in parent if local(child) not in _PROPERTIES | _PASSING for part in _divided(child)]
     ends = _field_ends(children)
     index = 0
     while index < len(children):
@@ -80,7 +80,7 @@ def _flat(parent: Element, looks: _Looks) -> list[Step]:
             ops += _run(child, looks)
         elif name in _AROUND:
             inner = child.find("{*}sdtContent") if name == "sdt" else child
-            if inner is None or any(local(each) == "p" for each in inner):
+            if inner is None or any(local(part) == "p" for part in inner):
                 ops.append(Step("fixed", elements=[child]))
             else:
                 ops += [Step("open", shell=child, inner=inner), *_flat(inner, looks), Step("close")]
@@ -95,12 +95,12 @@ def _flat(parent: Element, looks: _Looks) -> list[Step]:
 def _divided(child: Element) -> list[Element]:
     """A run in which fields begin and end, as one for each thing in it; anything else as it is."""
     look = child.find("{*}rPr")
-    inside = [each for each in child if local(each) != "rPr"]
+    inside = [part for part in child if local(part) != "rPr"]
     if len(inside) < 2 or local(child) != "r" or child.find("{*}fldChar") is None:
         return [child]
     if look is not None and len(inside) * weight(*look.iter()) > _COPIES:
         return [child]
-    return [run_like(child, look, [deepcopy(each)]) for each in inside]
+    return [run_like(child, look, [deepcopy(part)]) for part in inside]
 
 
 def _ruby(ruby: Element, run: Element, look: Element | None, looks: _Looks) -> list[Step]:
@@ -340,20 +340,20 @@ class _Paragraph(Runs):
         """A link or a superscript that refers to a note."""
         step, few = steps[number], steps[number : number + _REFERENCE]
         if step.raised:
-            taken = list(takewhile(lambda each: each.raised, few))
-            if not is_reference(self.inline.touched, "".join(each.text for each in taken), link=False):
+            taken = list(takewhile(lambda run: run.raised, few))
+            if not is_reference(self.inline.touched, "".join(run.text for run in taken), link=False):
                 taken = taken[:1]  # several references in a row
             shell, end = None, number + len(taken)
         elif step.kind == "open" and step.shell is not None and local(step.shell) == "hyperlink":
-            taken = list(takewhile(lambda each: each.kind == "text", few[1:]))
+            taken = list(takewhile(lambda run: run.kind == "text", few[1:]))
             shell, end = step.shell, number + len(taken) + 2
             if len(taken) + 1 >= len(few) or few[len(taken) + 1].kind != "close":
                 return None
         else:
             return None
-        if not is_reference(self.inline.touched, "".join(each.text for each in taken), link=not step.raised):
+        if not is_reference(self.inline.touched, "".join(run.text for run in taken), link=not step.raised):
             return None
-        return [shell] if shell is not None else [self.run(each.text, each.look) for each in taken], end
+        return [shell] if shell is not None else [self.run(run.text, run.look) for run in taken], end
 
 
 def _styles(root: Element, pattern: str) -> Iterator[str]:

@@ -279,10 +279,10 @@ class _Reader:
             self._text(child.tail)
 
     def _refers(self, child: Element, link: bool) -> bool:
-        inside = [self._role(each) for each in islice(child.iterdescendants(), _REFERENCE)]
-        if len(inside) == _REFERENCE or any(each.kind != "format" for each in inside):
+        roles = [self._role(element) for element in islice(child.iterdescendants(), _REFERENCE)]
+        if len(roles) == _REFERENCE or any(role.kind != "format" for role in roles):
             return False
-        link = link or any(each.raises == "link" for each in inside)
+        link = link or any(role.raises == "link" for role in roles)
         return is_reference(self.inline.touched, shown_in(child), link=link)
 
 

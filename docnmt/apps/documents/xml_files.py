@@ -182,10 +182,10 @@ def _too_long(root: Element) -> Iterator[str]:
     for unit in root.iter("{*}trans-unit", "{*}unit"):
         targets = list(unit.iter("{*}target"))
         around = [*targets[:1], unit, *unit.iterancestors()]
-        most = next((said for each in around if (said := each.get("maxwidth") or each.get(_MOST))), None)
+        most = next((said for element in around if (said := element.get("maxwidth") or element.get(_MOST))), None)
         if most is None or not targets:
             continue
-        measure = next((said for each in around if (said := each.get("size-unit"))), "pixel")
+        measure = next((said for element in around if (said := element.get("size-unit"))), "pixel")
         bound = most.rpartition(",")[2].strip()
         length = sum(len(text_in(target)) for target in targets)
         if not bound.isdecimal() or len(bound) > 18 or (local(unit) == "trans-unit" and measure != "char"):

@@ -112,10 +112,10 @@ class Explanation:
         """For each piece of the translation, the sentences that each head of each decoder layer reads."""
         return tuple(
             tuple(
-                HeadReads(each.block, each.layer, head, tuple(by), tuple(by.values()), each.model)
-                for each in self.decoder
-                for head in range(each.weights.shape[1])
-                for by in [each.by_sentence(piece, head)]
+                HeadReads(attention.block, attention.layer, head, tuple(by), tuple(by.values()), attention.model)
+                for attention in self.decoder
+                for head in range(attention.weights.shape[1])
+                for by in [attention.by_sentence(piece, head)]
             )
             for piece in range(len(self.target))
         )
@@ -126,10 +126,10 @@ class Explanation:
         read_most: defaultdict[int, float] = defaultdict(float)
         queries = 0
         for side in (self.decoder, self.encoder):
-            parts = [each for each in side if each.block in CONTEXT] or [
-                each for each in side if each.block != "pointer"
+            parts = [attention for attention in side if attention.block in CONTEXT] or [
+                attention for attention in side if attention.block != "pointer"
             ]
-            parts += [each for each in side if each.block == "pointer"]
+            parts += [attention for attention in side if attention.block == "pointer"]
             for attention in parts:
                 queries += attention.weights[..., :1].size
                 share = 1.0 if attention.share is None else attention.share[:, None, None]
@@ -241,7 +241,7 @@ class UnitNotes:
         return Explanation(
             number=number, source=tuple(task.source_tokenizer.pieces(self.corpus.source[number].tolist())),
             target=tuple(task.target_tokenizer.pieces(self.corpus.target[number].tolist())),
-            leaves=tuple(self.source.numbers.tolist()) if any(each.tree for _, each in reads) else (), decoder=decoder,
+            leaves=tuple(self.source.numbers.tolist()) if any(read.tree for _, read in reads) else (), decoder=decoder,
             encoder=encoder,
         )  # fmt: skip
 
@@ -365,7 +365,7 @@ def read(
         unit = UnitNotes.of(model, corpus, units, batch)
         cross = [note for note in notes if unit.block(note) == "cross"]
         middle = cross[(len(cross) - 1) // 2 :][:1]
-        attentions = [each for note in middle if (each := unit.attention(note, 0)) is not None]
+        attentions = [attention for note in middle if (attention := unit.attention(note, 0)) is not None]
         for number in range(int(units.kept[0]), int(units.last[0])):
             source, target = task.source_tokenizer.spans(sources[number]), task.target_tokenizer.spans(targets[number])
             decoder = unit.explanation(number, attentions, task).decoder

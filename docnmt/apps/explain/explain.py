@@ -67,7 +67,7 @@ def _excerpts(
     documents = [range(*pair) for pair in pairwise(corpus.document_offsets.tolist())]
     if not given_text:
         whole = [_Excerpt(tuple(document), frozenset(document) & frozenset(wanted)) for document in documents]
-        return [each for each in whole if each.scored]
+        return [excerpt for excerpt in whole if excerpt.scored]
     reach = corpus.num_sentences if window is None else window
     return [
         _Excerpt((*(m for m in document if m in given and 0 < abs(m - n) <= reach), n), frozenset([n]))
@@ -80,8 +80,8 @@ def _excerpts(
 def taken(corpus: ParallelCorpus, chosen: Sequence[_Excerpt]) -> tuple[ParallelCorpus, np.ndarray]:
     """Return a corpus of these documents, and for each of its sentences its number in `corpus`, without raw text."""
     assert corpus.target is not None
-    numbers = np.array([n for each in chosen for n in each.sentences], dtype=np.int64)
-    offsets = offsets_of(np.array([len(each.sentences) for each in chosen], dtype=np.int64))
+    numbers = np.array([n for part in chosen for n in part.sentences], dtype=np.int64)
+    offsets = offsets_of(np.array([len(part.sentences) for part in chosen], dtype=np.int64))
     excerpt = replace(
         corpus, document_offsets=offsets, levels=renumber(corpus.levels[numbers], offsets),
         source=corpus.source.take(numbers), target=corpus.target.take(numbers), source_text=TextArray.from_lines([]),
@@ -171,7 +171,7 @@ def _read(
             with recording() as notes:
                 model(batch)
             unit = UnitNotes.of(model, excerpt, units, batch)
-            attentions = [each for each in (unit.attention(note, number) for note in notes) if each is not None]
+            attentions = [*filter(None, (unit.attention(note, number) for note in notes))]
             for index in range(int(units.kept[0]), int(units.last[0])):
                 if (sentence := int(names[index])) in document.scored:
                     explanation = unit.explanation(index, attentions, task)
@@ -210,7 +210,7 @@ def _renamed(explanation: Explanation, names: np.ndarray) -> Explanation:
     return replace(
         explanation, number=int(names[explanation.number]), decoder=_of(explanation.decoder),
         encoder=_of(explanation.encoder), leaves=tuple(names[list(explanation.leaves)].tolist()),
-        without=tuple(replace(each, sentence=int(names[each.sentence])) for each in explanation.without),
+        without=tuple(replace(left_out, sentence=int(names[left_out.sentence])) for left_out in explanation.without),
     )  # fmt: skip
 
 
@@ -279,11 +279,11 @@ def _explanation_dict(explanation: Explanation) -> dict[str, Any]:
     return {
         "source_pieces": list(explanation.source),
         "log_probs": [] if probabilities is None else _rounded(probabilities),
-        "decoder": [_attention(each, 0.0) for each in explanation.decoder],
-        "encoder": [_attention(each, 0.0) for each in explanation.encoder],
+        "decoder": [_attention(attention, 0.0) for attention in explanation.decoder],
+        "encoder": [_attention(attention, 0.0) for attention in explanation.encoder],
         "others": {str(sentence): round(weight, 5) for sentence, weight in explanation.others.items()},
         "paths": {str(leaf): explanation.path(leaf) for leaf in explanation.leaves},
-        "without": [{"sentence": each.sentence, "log_probs": _rounded(each.log_probs)} for each in explanation.without],
+        "without": [{"sentence": case.sentence, "log_probs": _rounded(case.log_probs)} for case in explanation.without],
     }
 
 

@@ -236,7 +236,7 @@ class Sentences:
             sentences.given = list(read.given)
             if not loaded.reads_translations:  # the model would not read translations of context
                 wanted = sentences.text_of()
-                sentences.given = [each if n in wanted else each or "" for n, each in enumerate(read.given)]
+                sentences.given = [text if n in wanted else text or "" for n, text in enumerate(read.given)]
         return sentences
 
     @classmethod
@@ -251,7 +251,7 @@ class Sentences:
                 places += [] if is_blank(passage.source) else [number]
                 texts[-1].append(range(begin, len(places)))
         task = ask.wishes.task or loaded.task
-        documents = [[each.source for each in document if not is_blank(each.source)] for document in ask.documents]
+        documents = [[part.source for part in document if not is_blank(part.source)] for document in ask.documents]
         corpus = ParallelCorpus.from_lines(documents, task.source_tokenizer)
         return cls(corpus, texts, ask.wishes, explain=places if ask.explain else None)
 

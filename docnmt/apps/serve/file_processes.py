@@ -238,7 +238,7 @@ class FileProcesses:
                     raise Unread("gone")
                 if time.monotonic() >= request.deadline:
                     raise Unread("late")
-                mine = sum(each.client == request.client for each in self._busy.values())
+                mine = sum(busy.client == request.client for busy in self._busy.values())
                 allowed = request.client is None or mine < max(1, self._count - 1)
                 if allowed and (process := self._free(request)) is not None:
                     break
@@ -251,7 +251,7 @@ class FileProcesses:
         for dead in [process for process in self._idle if process.child.poll() is not None]:
             self._idle.remove(dead)
             dead.end()
-        idle = sorted(self._idle, key=lambda each: (each.holds is not request, each.holds is not None))
+        idle = sorted(self._idle, key=lambda process: (process.holds is not request, process.holds is not None))
         if idle and (idle[0].holds in (request, None) or len(self._idle) + len(self._busy) >= self._count):
             self._idle.remove(idle[0])
             return idle[0]

@@ -148,14 +148,14 @@ async def _own_translation(call: Call, request: Request, body: bytes) -> Respons
     async for _ in call.translated(sentences):
         pass
     ready, answer = sentences.ready, dict[str, Any]()
-    explained = {number: reads(each.explanation) for number, each in ready.items() if each.explanation is not None}
+    explained = {number: reads(best.explanation) for number, best in ready.items() if best.explanation is not None}
     if is_text:
         answer["text"] = sentences.text(0) + "\n" * (payload.text or "").endswith("\n")
         shaped = [[explained.get(n) for n in line] for line in sentences.texts[0]]
     else:
         answer["documents"] = [[ready[line[0]].text if line else "" for line in text] for text in sentences.texts]
         shaped = [[explained.get(line[0]) if line else None for line in text] for text in sentences.texts]
-    answer |= limited_mark(any(each.limited for each in ready.values()))
+    answer |= limited_mark(any(best.limited for best in ready.values()))
     answer |= {"reads": shaped} if payload.explain else {}
     return json_response(answer, headers=await asyncio.to_thread(headers))
 
@@ -184,7 +184,7 @@ def reads(explanation: Explanation) -> dict[str, Any]:
 
     Sentences are numbered in the document from 0, those of a memory before it from -1 backwards.
     """
-    heads = [[each._asdict() for each in piece] for piece in explanation.reads]
+    heads = [[head._asdict() for head in piece] for piece in explanation.reads]
     return {"pieces": explanation.target, "heads": heads, "others": list(explanation.others.items())}
 
 

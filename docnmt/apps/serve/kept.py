@@ -515,7 +515,7 @@ class Sessions(Store[Session]):
         chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile
         session.translated, encoding = time.monotonic(), session.encoding or KeptEncoding()
         session.encoding = encoding
-        encoded = sorted((each for each in self if each.encoding), key=lambda each: each.translated)
+        encoded = sorted((open_one for open_one in self if open_one.encoding), key=lambda open_one: open_one.translated)
         for earlier in encoded[:-ENCODED]:
             earlier.encoding = None
         sentences = await call.sentences(Ask(documents=[passages], wishes=session.wishes, name="segments"))
@@ -595,8 +595,8 @@ class Sessions(Store[Session]):
 
 def _segments(payload: Sequence[str | NewSegment]) -> list[SessionSegment]:
     segments = []
-    for each in payload:
-        new = NewSegment(each) if isinstance(each, str) else each
+    for entry in payload:
+        new = NewSegment(entry) if isinstance(entry, str) else entry
         confirmed = new.translation is not None if new.confirmed is None else new.confirmed
         segments.append(SessionSegment(new.source, new.translation, confirmed))
     return segments

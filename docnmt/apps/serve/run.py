@@ -70,8 +70,8 @@ class _Protocol(H11Protocol):
             for connection in self.connections
             if isinstance(connection, _Protocol) and connection.peer == crowded
         ]
-        idle = [each for each in of_peer if each is not self and each.is_idle]
-        min(idle, key=lambda each: each.since, default=self).transport.abort()
+        idle = [connection for connection in of_peer if connection is not self and connection.is_idle]
+        min(idle, key=lambda connection: connection.since, default=self).transport.abort()
 
     @property
     def is_idle(self) -> bool:

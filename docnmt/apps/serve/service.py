@@ -428,8 +428,8 @@ class Call:
             return [(sentences.text(index), sentences.limited(index)) for index in range(len(sentences.texts))]
         await asyncio.to_thread(ask.check, self.service.config.max_request_tokens)
         (passages,), lines = ask.documents, ask.splits == "lines"
-        texts = [each.source if each.wanted else BREAK.sub("\n", each.source) for each in passages]
-        source = FragmentsSource(texts, [each.wanted for each in passages], ask.tags, lines, ask.name)
+        texts = [passage.source if passage.wanted else BREAK.sub("\n", passage.source) for passage in passages]
+        source = FragmentsSource(texts, [passage.wanted for passage in passages], ask.tags, lines, ask.name)
         async with contextlib.aclosing(self.document(source, ask.wishes, whole=ask.splits == "none")) as events:
             *translated, last = [event async for event in events]
         limited, texts = any(event.get("limited") for event in translated), Fragments.apart(last["content"])
