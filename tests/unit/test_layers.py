@@ -144,13 +144,6 @@ def test_gradients_are_dropped_where_numbers_are(shape: tuple[int, ...], dtype: 
     assert set(gradient.unique().tolist()) <= {0.0, 2.0}
 
 
-def test_the_seed_decides_and_evaluation_drops_nothing() -> None:
-    assert torch.equal(dropped(0.3, 50, 50), dropped(0.3, 50, 50))
-    assert not torch.equal(dropped(0.3, 50, 50), dropped(0.3, 50, 50, seed=1))
-    x = torch.randn(5, 5)
-    assert Dropout(0.3).eval()(x) is x
-
-
 # Linear layers of whole numbers against the same sums by NumPy, and against the layers that they replace.
 
 

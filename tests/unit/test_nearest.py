@@ -222,14 +222,6 @@ def test_it_is_softmax_attention_over_the_rows_of_each_list(dtype: torch.dtype, 
     assert (found[2] == 0).all()
 
 
-@torch.inference_mode()
-@pytest.mark.parametrize("some", [[1], [3, 0], [0, 1, 2], [2, 3, 3, 1, 0]])
-def test_a_query_has_the_same_bits_in_every_company(some: list[int]) -> None:
-    q, keys, values = inputs_of_row(torch.float32)
-    whole = attend_listed(q, keys, values, lists([0, 1, 2, 3]))
-    assert torch.equal(attend_listed(q[some], keys, values, lists(some)), whole[some])
-
-
 @pytest.mark.parametrize("poison", [torch.nan, torch.inf, -torch.inf])
 def test_an_overflow_stays_in_its_own_call(poison: float) -> None:
     """The lists' buffer is used again by other layers and later steps: what they compute is as with new lists."""

@@ -88,15 +88,6 @@ def test_half_types_are_close_to_float32(longest: int, monkeypatch: pytest.Monke
 # What a document layout is, and what is none.
 
 
-def test_lengths_and_offsets_say_the_same() -> None:
-    layout = DocumentLayout.from_lengths([[5, 0, 3], [], [7]])
-    assert layout.sentence_offsets.tolist() == [0, 5, 5, 8, 15]
-    assert layout.document_offsets.tolist() == [0, 3, 3, 4]
-    assert (layout.num_tokens, layout.num_sentences, layout.num_documents) == (15, 4, 3)
-    assert layout.sentence_of_token.tolist() == [0] * 5 + [2] * 3 + [3] * 7
-    assert layout.document_of_token.tolist() == [0] * 8 + [2] * 7
-
-
 @pytest.mark.parametrize(
     ("sentences", "documents", "message"),
     [

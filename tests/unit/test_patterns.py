@@ -42,7 +42,8 @@ RATIO = 3
 Pattern = re.Pattern[Any]
 Use = tuple[Pattern, str]
 #: Patterns that functions make of what they are given, as they are for typical arguments.
-MADE = [placeholders.pattern(("message", "c-format", "python-format", "python-brace-format"))]
+FLAGS = ("message", "c-format", "python-format", "python-brace-format")
+MADE = [placeholders.pattern(FLAGS), re.compile(placeholders._PERCENTS, re.VERBOSE)]
 
 
 class Names(dict[str, Any]):

@@ -14,7 +14,6 @@ import pytest
 
 from docnmt import registry
 from docnmt import registry as builtin
-from docnmt.core.training.start import settings_that_differ
 from docnmt.options import Needs, Open, contradictions, option, settings
 from docnmt.registry import (
     ALL,
@@ -170,18 +169,3 @@ def test_what_is_wrong_in_a_plugin_is_named(text: str, message: str, tmp_path: P
         import_plugins(str(tmp_path))
     with pytest.raises(UsageError):
         import_plugins(str(tmp_path / "x.py"))
-
-
-# What stands between an old model's weights and a new one's configuration.
-
-
-@dataclass(frozen=True)
-class Sines:
-    position: str = option("sinusoidal", "family")
-    width: int = option(8, "width")
-    dropout: float = option(0.1, "changes no meaning")
-
-
-def test_all_that_changes_what_weights_mean_is_named() -> None:
-    assert settings_that_differ(Sines(), Sines(dropout=0.3)) == []
-    assert settings_that_differ(Sines(), Sines(width=9)) == ["--width is 8 there and 9 here"]

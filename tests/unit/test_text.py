@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.core import preprocess as overlap
@@ -237,19 +237,6 @@ def test_empty_lines_are_no_rows(tmp_path: Path, name: str, row: str, content: s
     assert table.texts == ["x"] * content.count("{0}")
     lines = (tmp_path / name).read_text().splitlines()
     assert table.places == [f"{tmp_path / name}:{number}" for number, line in enumerate(lines, 1) if line]
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@example(suffix=".csv", content=b"a,b")
-@given(suffix=st.sampled_from([".tsv", ".csv", ".jsonl"]), content=st.binary(max_size=60))
-def test_any_bytes_are_read_or_refused_in_one_line(tmp_path: Path, suffix: str, content: bytes) -> None:
-    path = tmp_path / f"fuzz{suffix}"
-    path.write_bytes(content)
-    try:
-        rows = len(read_labelled(path).texts)
-    except UserError as error:
-        rows = str(error).count(str(path))
-    assert rows > 0
 
 
 # Passes over arrays on disk in blocks give what one pass over arrays in memory gives, and hold little.
