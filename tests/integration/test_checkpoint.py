@@ -21,7 +21,7 @@ import small_system
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from toy import ToyModel, train, write_toy_data
+from toy import train, write_toy_data
 
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.core.corpus import ParallelCorpus, read_meta
@@ -31,7 +31,6 @@ from docnmt.core.training.checkpoint import (
     load_checkpoint,
     load_model,
     save_checkpoint,
-    unique_state,
 )
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.registry import TASKS
@@ -61,13 +60,6 @@ def changed(
     text = json.dumps(new_header)
     safetensors.torch.save_file(content, path, metadata={"docnmt": text, "xxh3": checksums_of(text, content)})
     return path
-
-
-def test_tied_parameters_are_stored_once() -> None:
-    model = ToyModel(vocabulary=5, width=3, dropout=0.0)
-    assert "output.weight" not in unique_state(model)
-    model.output.weight = torch.nn.Parameter(model.output.weight.detach().clone())
-    assert "output.weight" in unique_state(model)
 
 
 @pytest.mark.parametrize(

@@ -92,23 +92,10 @@ def test_what_is_not_finite_stays_in_its_document(backend, name):
     reference.assert_same([attend(layout, layout, 2, backend=backend)(*inputs)[5:]], [expected])
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("visible", ["document", "earlier"])
-def test_cuda_gives_the_same(backend, visible):
-    layout, inputs = self_attention_inputs()
-    moved = reference.Inputs(*(x.detach().cuda().requires_grad_() for x in inputs))
-    there = layout.to("cuda")
-    got = reference.values_and_gradients(attend(there, there, 2, visible, backend), moved)
-    expected = reference.values_and_gradients(attend(layout, layout, 2, visible, "dense"), inputs)
-    reference.assert_same([x.cpu() for x in got], expected)
-
-
 # Hierarchical conditional attention: figure 3 walked word by word; every policy and backend: `test_selection`.
 
 
 SELECT_ON = ["cumulative", "node"]
-LENGTHS_OF_HIERARCHICAL = [[5, 3, 0, 7, 2], [], [1], [0], [4, 0, 0, 0, 4, 2]]
 
 
 def attend_of_tree(tree, query_layout, key_layout, t, backend="dispatch", **options):
@@ -117,14 +104,8 @@ def attend_of_tree(tree, query_layout, key_layout, t, backend="dispatch", **opti
 
 
 def tree_over(layout) -> SentenceTree:
-    vectors = torch.zeros(layout.num_sentences, 2, device=layout.document_offsets.device)
+    vectors = torch.zeros(layout.num_sentences, 2)
     return build_tree(vectors, layout.document_offsets, lambda left, right: left)
-
-
-def self_attention_inputs_of_tree(lengths=LENGTHS_OF_HIERARCHICAL, seed=0, **shape):
-    layout = DocumentLayout.from_lengths(lengths)
-    tree = tree_over(layout)
-    return layout, tree, reference.random_inputs(layout, layout, tree.index.num_nodes, seed, **shape)
 
 
 DOCUMENTS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), max_size=11), min_size=1, max_size=4)
@@ -163,7 +144,9 @@ def test_backends_agree_at_the_size_of_a_document_of_tree(select_on, wide, monke
     monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
     generator = torch.Generator().manual_seed(3)
     lengths = [torch.randint(0, 6, (n,), generator=generator).tolist() for n in (150, 1, 17)]
-    layout, tree, inputs = self_attention_inputs_of_tree(lengths)
+    layout = DocumentLayout.from_lengths(lengths)
+    tree = tree_over(layout)
+    inputs = reference.random_inputs(layout, layout, tree.index.num_nodes, 0)
     dense, dispatch = (
         reference.values_and_gradients(attend_of_tree(tree, layout, layout, 3, backend, select_on=select_on), inputs)
         for backend in BACKENDS
@@ -189,20 +172,6 @@ def test_the_walk_is_the_papers_at_depth(select_on, count_copies, wide, monkeypa
         inputs,
     )
     reference.assert_same(got, expected, 1e-12)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("select_on", SELECT_ON)
-def test_cuda_gives_the_same_of_tree(select_on):
-    layout, tree, inputs = self_attention_inputs_of_tree()
-    moved = reference.Inputs(*(x.detach().cuda().requires_grad_() for x in inputs))
-    there = layout.to("cuda")
-    on_card = attend_of_tree(tree_over(there), there, there, 2, select_on=select_on)
-    got = reference.values_and_gradients(on_card, moved)
-    expected = reference.values_and_gradients(
-        attend_of_tree(tree, layout, layout, 2, "dense", select_on=select_on), inputs
-    )
-    reference.assert_same([x.cpu() for x in got], expected)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

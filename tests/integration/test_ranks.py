@@ -66,8 +66,8 @@ ALWAYS = {
 
 
 def always(kind: str, case: str) -> bool:
-    """Whether a training is one of those; of two that are sharded alike, `transformer` and `three`, one is."""
-    return case in ALWAYS and (kind, case) != ("sharded", "transformer")
+    """Whether a training is one of those; of those that are sharded alike one of each task is."""
+    return case in ALWAYS and (kind == "two" or case in ("hier_cond_transformer", "three", "inferlite"))
 
 
 PARAMETERS = [

@@ -206,7 +206,7 @@ def test_a_token_is_asked_for_and_sigterm_finishes_what_is_at_work(document_mode
     token, secret = tmp_path / "token", "0123456789abcdef"
     token.write_text(f"{secret}\n")
     token.chmod(0o600)
-    words = ["--path", str(document_model), "--beam", "2", "--token-file", str(token)]
+    words = ["--path", str(document_model), *SHORT, "--token-file", str(token)]
     headers = {"authorization": f"Bearer {secret}", "host": "anything.example"}
     documents = small_system.text(12, 20, seed=5)  # a second of work: it must be seen
     with serve(tmp_path / "log", *words) as served:

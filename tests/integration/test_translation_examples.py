@@ -1,53 +1,20 @@
-"""G-Transformer and HAN of examples/: run as their READMEs say, and against the equations of their papers."""
+"""G-Transformer and HAN of examples/ against the equations of their papers; what else they do: test_architectures."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import sys
-from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
-from parallel_text import ParallelText
-from plugins import EXAMPLES
 from small_models import batch, build
 from torch import Tensor
 
-from docnmt.cli.generate import main as generate
-from docnmt.cli.inspect import main as inspect
-from docnmt.cli.train import main as train
 from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import Reads
 
 by_sentence = importlib.import_module("joined_text").by_sentence  # of the plug-ins, which stand on the path now
-ARCHITECTURES = ["g_transformer", "han", "han_encoder"]
-SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> ParallelText:
-    text = ParallelText(tmp_path_factory.mktemp("text"))
-    assert text.preprocess("--vocab-size", "120") == 0
-    return text
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_examples_train_and_translate(data: ParallelText, arch: str, tmp_path: Path) -> None:
-    run, plugin = tmp_path / "run", ["--user-dir", str(EXAMPLES / "baselines")]
-    command = [str(data.data), *plugin, "--arch", arch, *SMALL.split(), "--save-dir", str(run), "--max-tokens", "400"]
-    assert train([*command, "--max-epoch", "2", "--lr", "0.01"]) == 0
-    valid = [line["nll"] for line in map(json.loads, (run / "train.jsonl").open()) if line["event"] == "valid"]
-    assert valid[-1] < valid[0]
-    assert inspect([*plugin, str(run)]) == 0
-    results = tmp_path / "results"
-    limits = ["--max-len-a", "0", "--max-len-b", "5", "--beam", "2", "--device", "cpu"]
-    words = [*plugin, "--path", str(run), "--results-path", str(results), "--gen-subset", "valid", *limits]
-    assert generate([str(data.data), *words]) == 0
-    source, written = data.lines("dev.en"), (results / "hypotheses.txt").read_text().splitlines()
-    assert len(written) == len(source)
 
 
 def module(name: str) -> Any:
