@@ -173,7 +173,7 @@ def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) 
     ],
 )
 @pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize("capacity", [1, 3, 12])
+@pytest.mark.parametrize("capacity", [3, 12])
 def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: int) -> None:
     classes = {BeamSearchConfig: BeamSearch, GreedyConfig: Greedy, SamplingConfig: Sampling}
 

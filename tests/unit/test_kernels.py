@@ -172,13 +172,13 @@ def test_the_same_sentences_are_chosen_also_among_equal_ones(lengths: list[list[
     assert torch.equal(layout.document_of_sentence[kept.cpu()], documents)
 
 
-#: Empty sentences and documents, a sentence longer than two blocks, more and fewer sentences than are kept.
-CHOSEN = DocumentLayout.from_lengths([[3, 0, 5, 1, 2], [70, 4], [0], [], [2, 2, 6, 1, 1, 1] * 2])
+#: Empty sentences and documents, a sentence longer than a block, more and fewer sentences than are kept.
+CHOSEN = DocumentLayout.from_lengths([[3, 0, 5, 1, 2], [40, 4], [0], [], [2, 2, 6, 1, 1, 1]])
 
 
 @pytest.mark.parametrize(
     ("width", "policy"),
-    [(16, SelectionPolicy(1)), (32, SelectionPolicy(3)), (16, SelectionPolicy(9)), (32, SelectionPolicy(2, "earlier")),
+    [(16, SelectionPolicy(1)), (32, SelectionPolicy(3)), (16, SelectionPolicy(5)), (32, SelectionPolicy(2, "earlier")),
      (16, SelectionPolicy(2, always_own=True))],
 )  # fmt: skip
 def test_attention_to_chosen_sentences(width: int, policy: SelectionPolicy) -> None:

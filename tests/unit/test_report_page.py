@@ -41,7 +41,7 @@ class Parsed(HTMLParser):
             self.inside[self.open][-1] += data
 
 
-def files(folder: Path, *, nasty: bool = False) -> list[str]:
+def files(folder: Path, *, nasty: bool = False, **change: list[str]) -> list[str]:
     """Options for a reference, a source and two systems."""
     reference = documents([3, 4, 2])
     systems = {"one": noised(reference, 0.2, seed=1), "two": noised(reference, 0.5, seed=2)}
@@ -50,7 +50,15 @@ def files(folder: Path, *, nasty: bool = False) -> list[str]:
             texts[place % 3][1] = NASTY
     names = [write(folder / f"{name}.txt", texts) for name, texts in systems.items()]
     ref, src = write(folder / "ref.txt", reference), write(folder / "src.txt", reference)
-    return ["--ref", ref, "--src", src, "--sys", *names, "--samples", "20", "--out", str(folder / "page.html")]
+    options = {
+        "ref": [ref],
+        "src": [src],
+        "sys": names,
+        "samples": ["20"],
+        "out": [str(folder / "page.html")],
+        **change,
+    }
+    return [word for option, values in options.items() for word in (f"--{option}", *values)]
 
 
 @pytest.fixture(scope="module")
@@ -117,26 +125,19 @@ def test_the_best_of_each_column_is_marked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [
-        ({"--sys": ["short.txt"]}, 1, "short.txt: 8 .*src.txt .* 9 "),
-        ({"--sys": ["one.txt", "one.txt"]}, 2, "one.txt"),
-        ({"--discourse": ["ref.txt"]}, 1, "ref.txt: .*docnmt-score"),
-        ({"--out": ["ref.txt"]}, 1, "ref.txt: "),
+        ({"sys": ["short.txt"]}, 1, "short.txt: 8 .*src.txt .* 9 "),
+        ({"sys": ["one.txt", "one.txt"]}, 2, "one.txt"),
+        ({"discourse": ["ref.txt"]}, 1, "ref.txt: .*docnmt-score"),
+        ({"out": ["ref.txt"]}, 1, "ref.txt: "),
     ],
 )
 def test_wrong_input_is_refused_in_a_line(
     change: dict[str, list[str]], status: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    words = files(tmp_path)
     write(tmp_path / "short.txt", [["a"] * 8])
     monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
-    for option, values in change.items():
-        if option in words:
-            begin = words.index(option)
-            end = next((n for n in range(begin + 1, len(words)) if words[n].startswith("--")), len(words))
-            del words[begin:end]
-        words += [option, *values]
+    words, before = files(tmp_path, **change), sorted(tmp_path.iterdir())
     assert command.main(words) == status
     error = capsys.readouterr().err
     assert re.search(message, error)
