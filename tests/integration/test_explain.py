@@ -189,7 +189,7 @@ def test_the_pointer_and_its_gate(tmp_path: Path) -> None:
         np.testing.assert_allclose(mine, np.stack([expected[:, sentence == n].sum(-1) for n in (0, 1)], -1), atol=1e-3)
 
 
-@pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[1], CONDITIONAL[2], *OTHERS[1:6]])
+@pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[1], *OTHERS[1:4]])
 def test_leaving_a_sentence_out_is_scoring_without_it(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model, document = load(tmp_path, arch, **options), DOCUMENTS[0]
     targets = [" ".join(reversed(line.strip(".").split())) + "." for line in document]
@@ -209,7 +209,7 @@ def test_leaving_a_sentence_out_is_scoring_without_it(arch: str, options: dict[s
     assert asked >= len(document)
 
 
-@pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[0], *OTHERS])
+@pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[0], *OTHERS[::2]])
 def test_alignment_points_into_the_texts(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model = load(tmp_path, arch, **options)
     targets = [[line.replace("  ", " ").replace("the ", "the  ") for line in document] for document in DOCUMENTS]

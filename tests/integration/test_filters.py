@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,7 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 import docnmt
 from docnmt.cli import preprocess
 from docnmt.cli.preprocess import main as preprocess_main
-from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
-from docnmt.cli.translate import main as translate_main
 from docnmt.core.corpus import ParallelCorpus, read_meta, renumber
 from docnmt.core.vocabularies import stored_tokenizers
 
@@ -237,9 +233,7 @@ def corpus(folder: Path) -> list[str]:
     return ["-s", "en", "-t", "de", f"--trainpref={folder / 'train'}", f"--validpref={folder / 'valid'}"]
 
 
-def test_punctuation_is_uniform_wherever_text_is_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_punctuation_is_uniform_wherever_text_is_cut(tmp_path: Path) -> None:
     words, data, run = corpus(tmp_path), tmp_path / "data", tmp_path / "run"
     assert preprocess_main([*words, "--destdir", str(data), "--normalize-punctuation"]) == 0
     assert preprocess_main([*words, "--destdir", str(tmp_path / "again"), "--srcdict", str(data)]) == 0
@@ -262,17 +256,6 @@ def test_punctuation_is_uniform_wherever_text_is_cut(
     one, other = (loaded.translate([text["en"]], beam=2)[0] for text in (CURLY, plain))
     assert (one.text, one.score) == (other.text, other.score)
     assert loaded.score([CURLY["en"]], [CURLY["de"]]) == loaded.score([plain["en"]], [plain["de"]])
-    said = []
-    for text in (CURLY["en"], plain["en"]):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{text}\n".encode()), encoding="utf-8"))
-        capsys.readouterr()
-        assert translate_main(["--path", str(run), "--input-format", "corpus"]) == 0
-        said.append(capsys.readouterr().out)
-    assert said[0] == said[1]
-    head = "group\tcorrect\tsrc_context\tsrc\ttgt_context\ttgt\n"
-    rows = [f"1\t{n}\t\t{CURLY['en']}\t\t{text}\n" for n, text in ((1, CURLY["de"]), (0, "Lampe."))]
-    (tmp_path / "set.tsv").write_text(head + "".join(rows), encoding="utf-8")
-    assert score(["--contrastive", str(tmp_path / "set.tsv"), "--path", str(run)]) == 0
 
 
 def test_corpora_of_words_become_text_again(tmp_path: Path) -> None:
