@@ -482,8 +482,8 @@ class Call:
             if number in explained:
                 yield number, replace(whole, explanation=explained[number].explanation)
 
-    async def _searched(self, sentences: Sentences) -> Translated:
-        """Yield what the search finds."""
+    async def _searched(self, sentences: Sentences, *, counts: bool = True) -> Translated:
+        """Yield what the search finds; whether it `counts` in the metrics."""
         if sentences.given is not None and None not in sentences.given:
             return  # there would never be an event
         loop, waiting = asyncio.get_running_loop(), asyncio.Queue[RequestEvent | str]()
@@ -506,7 +506,7 @@ class Call:
                 except TimeoutError:
                     event = "late"
                 if isinstance(event, tuple):
-                    self.service.metrics.sentences.inc(event[1].explanation is None)
+                    self.service.metrics.sentences.inc(counts and event[1].explanation is None)
                     yield event
                 elif event == "done":
                     return
@@ -571,7 +571,7 @@ class Call:
                     for sentence, place in zip(reply.sentences, places, strict=True):
                         if sentence.given is not None:
                             yield {**place, "text": sentence.given}
-                async with contextlib.aclosing(self._searched(sentences)) as events:
+                async with contextlib.aclosing(self._searched(sentences, counts=not answers)) as events:
                     async for number, translation in events:
                         ready[number] = translation
                         if not answers:
