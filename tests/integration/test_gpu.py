@@ -129,7 +129,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> ParallelText:
 def test_every_architecture_trains_in_bfloat16_and_translates_as_on_a_cpu(
     case: str, text: ParallelText, tmp_path: Path
 ) -> None:
-    name, options, *_ = CASES[case]
+    name, options = CASES[case]
     given = [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in options.items()]
     sizes = "--embed-dim 64 --heads 2 --ffn-dim 64 --encoder-layers 1 --decoder-layers 1 --max-tokens 300"
     updates = "--bf16 --max-update 40 --lr 0.005 --warmup-updates 5 --log-interval 1"

@@ -2,24 +2,18 @@
 
 As on a card, rows behind the last sequence are not written: here they are NaN, so that reading one is seen. And as
 there, the backward call takes weights from the log-sum-exp it is given and knows nothing of a gradient of it.
-`pretend` lets the CPU be such a card.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-from docnmt.functional.dispatch import varlen_attention
-from docnmt.functional.packed import Calls, Sequences, VarlenOutput, varlen_packed_attention
-from docnmt.functional.selection import Keys, Queries, Selection
-from docnmt.layout import Spans
+from docnmt.functional.packed import Calls, Sequences, VarlenOutput
 
 
 def spans(at: Sequences) -> Iterator[tuple[slice, slice]]:
@@ -71,46 +65,19 @@ def backward(
 EMULATED = Calls(forward, backward)
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """From now on half types on the CPU go the way of a card; the list says what has gone there."""
-    used: list[str] = []
-
-    def half(q: Tensor, k: Tensor, v: Tensor) -> bool:
-        return {x.dtype for x in (q, k, v)} == {torch.bfloat16} and q.numel() > 0 and k.numel() > 0
-
-    def attend(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
-        assert {queries.words.dtype, keys.words.dtype, keys.values.dtype} == {torch.bfloat16}
-        assert {queries.sentences.dtype, keys.sentences.dtype, selection.relevance.dtype} == {torch.float32}
-        used.append("conditional")
-        return varlen_attention(queries, keys, selection, EMULATED)
-
-    def inside(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *, causal: bool) -> Tensor:
-        used.append("packed")
-        return varlen_packed_attention(q, k, v, q_spans, k_spans, causal=causal, calls=EMULATED)
-
-    # by their names: the package's functions hide modules of the same names
-    names = ("conditional", "packed")
-    selective, packed = (importlib.import_module(f"docnmt.functional.{name}") for name in names)
-    monkeypatch.setattr(selective, "suits_varlen", lambda q, k, s: half(q.words, k.words, k.values))
-    monkeypatch.setattr(selective, "varlen_attention", attend)
-    monkeypatch.setattr(packed, "takes_varlen", half)
-    monkeypatch.setattr(packed, "varlen_packed_attention", inside)
-    return used
-
-
-#: Options and, for one encoder and one decoder layer, how often each kind of attention takes the way of a card.
-CASES: dict[str, tuple[str, dict[str, Any], int, int]] = {
-    "transformer": ("transformer", {}, 3, 0),
-    "copy": ("copy_transformer", {}, 3, 0),
-    "concat": ("concat_transformer", {}, 3, 0),
-    "document": ("doc_transformer", {}, 3, 0),
-    "rope": ("transformer", {"position": "rope"}, 3, 0),
-    "relative": ("transformer", {"position": "relative"}, 1, 0),  # self-attention adds scores, cross-attention none
-    "hier": ("hier_transformer", {}, 5, 0),
-    "cond": ("cond_transformer", {"top_t": 2}, 3, 2),
-    "own": ("cond_transformer", {"top_t": 2, "always_own_sentence": True}, 3, 2),
-    "hier_cond": ("hier_cond_transformer", {"top_t": 2}, 3, 2),
-    "tree": ("hier_cond_transformer", {"top_t": 2, "merge": "source2token"}, 3, 2),
-    "target": ("cond_transformer", {"top_t": 2, "target_context": "conditional"}, 3, 3),
-    "linear": ("scaleformer", {}, 0, 0),
+#: Options of models that take the ways of a card.
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "transformer": ("transformer", {}),
+    "copy": ("copy_transformer", {}),
+    "concat": ("concat_transformer", {}),
+    "document": ("doc_transformer", {}),
+    "rope": ("transformer", {"position": "rope"}),
+    "relative": ("transformer", {"position": "relative"}),
+    "hier": ("hier_transformer", {}),
+    "cond": ("cond_transformer", {"top_t": 2}),
+    "own": ("cond_transformer", {"top_t": 2, "always_own_sentence": True}),
+    "hier_cond": ("hier_cond_transformer", {"top_t": 2}),
+    "tree": ("hier_cond_transformer", {"top_t": 2, "merge": "source2token"}),
+    "target": ("cond_transformer", {"top_t": 2, "target_context": "conditional"}),
+    "linear": ("scaleformer", {}),
 }
