@@ -34,9 +34,8 @@ from docnmt.core.training.trainer import Journal
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.core.vocabularies import stored_tokenizers
 from docnmt.other_tasks.classification import read_labelled, read_texts
-from docnmt.other_tasks.sentence_vectors.data import read_pairs
+from docnmt.other_tasks.sentence_vectors.data import read_pairs, read_vectors
 from docnmt.other_tasks.sentence_vectors.senteval import TASKS, read_frequencies, read_task
-from docnmt.other_tasks.sentence_vectors.word_vectors import read_vectors
 from docnmt.runtime.system import UserError
 
 

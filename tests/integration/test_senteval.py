@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from docnmt.other_tasks.sentence_vectors import senteval as protocols
+from docnmt.other_tasks.sentence_vectors.data import UNKNOWN, Embeddings
 from docnmt.other_tasks.sentence_vectors.senteval import (
     TASKS,
     Examples,
@@ -24,7 +25,6 @@ from docnmt.other_tasks.sentence_vectors.senteval import (
     read_task,
     sif_weights,
 )
-from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, Embeddings
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
 

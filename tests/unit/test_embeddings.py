@@ -21,14 +21,16 @@ from docnmt.other_tasks.classification import classification_scores
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.data import (
     NLI_LABELS,
+    UNKNOWN,
     PairDataset,
     SentencePairs,
+    build_embeddings,
     read_pairs,
+    read_vectors,
     text_lines,
     words,
 )
 from docnmt.other_tasks.sentence_vectors.use import Nli
-from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, build_embeddings, read_vectors
 from docnmt.runtime.system import UserError, replacing
 
 VECTORS = {"the": [3.0, 4.0, 0.0], "Paris": [0.0, 0.5, 0.0], "paris": [1.0, 0.0, 0.0], "a b": [0.0, 0.0, -2.0]}

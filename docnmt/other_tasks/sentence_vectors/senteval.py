@@ -23,10 +23,9 @@ from docnmt.core.tables import open_table, text_rows
 from docnmt.core.training.checkpoint import read_header
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import SentEvalConfig
-from docnmt.other_tasks.sentence_vectors.data import words
+from docnmt.other_tasks.sentence_vectors.data import Embeddings, build_embeddings, words
 from docnmt.other_tasks.sentence_vectors.encoders import SMOOTHING
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder, TranslationSummaries
-from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings
 from docnmt.runtime.system import UsageError, UserError, check_new, find_checkpoint, needing, write_json
 
 # Tables have a header; the columns used are `label` or `score`, `text` and, for pairs, `text2`.

@@ -34,15 +34,17 @@ from docnmt.options import to_dict
 from docnmt.other_tasks.options import EmbedConfig, NliConfig, NliPreprocessConfig
 from docnmt.other_tasks.sentence_vectors.data import (
     NLI_LABELS,
+    Embeddings,
     PackedSentences,
     PairDataset,
+    build_embeddings,
     by_length,
+    random_embeddings,
     read_pairs,
     text_lines,
     words,
 )
 from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel
-from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings, random_embeddings
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import pick_device
 from docnmt.runtime.progress import Progress

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, text_lines, words
+from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, Embeddings, build_embeddings, text_lines, words
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder
-from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings
 from docnmt.registry import MODELS
 from docnmt.runtime.device import tune
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from recipe_tools import tool
 
-from docnmt.other_tasks.sentence_vectors.word_vectors import read_vectors
+from docnmt.other_tasks.sentence_vectors.data import read_vectors
 
 sys.path += [str(Path(__file__).parents[2] / folder) for folder in ("inferlite", "fusion_matters")]
 tables, differences, retrieval = tool("tables"), tool("differences"), tool("retrieval")
