@@ -33,12 +33,6 @@ def test_generate_prints_every_sentence_in_order(run: Run, folder: Path) -> None
     assert [row[0] for row in rows] == [
         f"{kind}-{number}" for number in range(len(source)) for kind in ["S", "T", *["H", "D", "P"] * 2]
     ]
-    for best, text, scores in zip(rows[2::8], rows[3::8], rows[4::8], strict=True):
-        assert best[1] == text[1]
-        assert float(best[1]) < 0
-        assert len(scores[1].split()) == len(best[2].split())
-        pieces = best[2].replace(" ", "").replace("▁", " ").replace("<unk>", " ⁇ ")
-        assert pieces.strip() == text[2]
     metrics = out.splitlines()[len(rows) :]
     assert [line.split()[0] for line in metrics[:3]] == ["s-BLEU", "d-BLEU", "chrF"]
     assert all("version:" in line for line in metrics[:3])

@@ -1,4 +1,4 @@
-"""Position families and fusions of plug-ins bring options: typed, checked, stored, and handed to what they build."""
+"""Position families of plug-ins bring options: typed, checked, stored, handed to what they build; tutorial, wheel."""
 
 from __future__ import annotations
 

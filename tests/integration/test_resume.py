@@ -1,6 +1,6 @@
 """A run in parts is the run in one, bit for bit: log, weights, moments; and options that do not go are refused by name.
 
-Further kinds of runs beside what they change: `test_finetune`, `test_one_sided`, `test_training`, `test_ema`.
+Further kinds of runs beside what they change: `test_finetune`, `test_training`.
 """
 
 from __future__ import annotations
