@@ -50,27 +50,23 @@ def binary(newline: bytes = b"\n") -> bytes:
     return f"{len(VECTORS)} 3\n".encode() + newline.join(entries)
 
 
-def write(path: Path, form: str) -> Path:
-    name, data = {
-        "glove": ("v.txt", text(False)),
-        "word2vec": ("v.w2v", text(True)),
-        "fasttext": ("v.vec", text(True)),
-        "gz": ("v.txt.gz", gzip.compress(text(False))),
-        "a mark": ("v.txt", b"\xef\xbb\xbf" + text(True)),
-        "bin": ("v.bin", binary()),
-        "bin without newlines": ("v.bin", binary(b"")),
-        "bin.gz": ("v.bin.gz", gzip.compress(binary())),
-    }[form]
-    (path / name).write_bytes(data)
-    return path / name
-
-
-FORMS = ["glove", "a mark", "word2vec", "fasttext", "gz", "bin", "bin without newlines", "bin.gz"]
+FORMS = {
+    "glove": ("v.txt", text(False)),
+    "word2vec": ("v.w2v", text(True)),
+    "fasttext": ("v.vec", text(True)),
+    "gz": ("v.txt.gz", gzip.compress(text(False))),
+    "a mark": ("v.txt", b"\xef\xbb\xbf" + text(True)),
+    "bin": ("v.bin", binary()),
+    "bin without newlines": ("v.bin", binary(b"")),
+    "bin.gz": ("v.bin.gz", gzip.compress(binary())),
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_unit_vectors(tmp_path: Path, form: str) -> None:
-    vectors = read_vectors(write(tmp_path, form), all_words)
+    name, data = FORMS[form]
+    (tmp_path / name).write_bytes(data)
+    vectors = read_vectors(tmp_path / name, all_words)
     assert [word.replace("_", " ") for word in vectors.rows] == list(VECTORS)
     raw = np.array(list(VECTORS.values()))
     np.testing.assert_allclose(vectors.vectors, raw / np.linalg.norm(raw, axis=1, keepdims=True), atol=1e-6)

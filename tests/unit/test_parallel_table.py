@@ -91,12 +91,7 @@ def test_every_kind_gives_what_plain_text_gives(tmp_path: Path, plain: Read, kin
         assert getattr(structure, name).tolist() == getattr(plain[1], name).tolist()
     assert names == [f"d{n}" for n in range(len(CORPUS))]
     assert facts.inputs[str(path)]["bytes"] == path.stat().st_size
-    assert facts.notes == [f"{path}: columns {' '.join(sorted(columns, key=_ROLES.index))}"]
 
-
-_ROLES = [f"{role}={name}" for role, *names in (
-    ("document", "docid", "1"), ("paragraph", "par", "2"), ("source", "src", "3"), ("target", "ref", "4")
-) for name in names]  # fmt: skip
 
 LINK = {"src": ["s1"], "tgt": ["t1"], "aligner-score": 0.5}
 HPLT = {

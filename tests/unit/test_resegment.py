@@ -279,8 +279,6 @@ def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, cap
     assert capfd.readouterr().out == scores
     assert command.main(arguments) == 1
     assert "--overwrite" in capfd.readouterr().err
-    assert command.main([*arguments, "--by", "position", "--plot", str(output), "--overwrite"]) == 2
-    assert str(output) in capfd.readouterr().err
     assert command.main([*arguments, "--overwrite"]) == 0
 
 

@@ -149,12 +149,8 @@ def lines(text: str) -> TextLines:
     return TextLines(io.BytesIO(text.encode()), name="stdin")
 
 
-def parts(text: str, kind: str, *columns: str) -> Iterator[RunningText]:
-    return of_table(lines(text), kind, parse_columns(columns)[0], "en", split_sentences)
-
-
 def table(text: str, kind: str, *columns: str) -> RunningText:
-    return RunningText.together(parts(text, kind, *columns))
+    return RunningText.together(of_table(lines(text), kind, parse_columns(columns)[0], "en", split_sentences))
 
 
 def sentences(text: RunningText) -> list[list[str]]:
