@@ -99,8 +99,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     """The rows as Markdown: the median of new / old, and every round."""
     lines = ["| | new / old | rounds |", "| --- | ---: | --- |"]
     for row in rows:
-        ratios = [new / old for old, new in row["seconds"]]
-        lines.append(f"| {row['row']} | {statistics.median(ratios):.2f} | {', '.join(f'{x:.2f}' for x in ratios)} |")
+        ratios = [new / old for old, new in row["json"]]
+        lines.append(f"| {row['file']} | {statistics.median(ratios):.2f} | {', '.join(f'{x:.2f}' for x in ratios)} |")
     return "\n".join(lines)
 
 
@@ -134,8 +134,8 @@ def main() -> None:
                 rounds.append([round(a - b, 2) for a, b in zip(spent[0], spent[-1], strict=True)])
             if measured:
                 with options.keep.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"row": name, "seconds": rounds}, ensure_ascii=False) + "\n")
-                print(table([{"row": name, "seconds": rounds}]).splitlines()[-1], flush=True)
+                    file.write(json.dumps({"file": name, "json": rounds}, ensure_ascii=False) + "\n")
+                print(table([{"file": name, "json": rounds}]).splitlines()[-1], flush=True)
 
 
 if __name__ == "__main__":

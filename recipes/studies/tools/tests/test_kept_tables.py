@@ -90,9 +90,8 @@ def test_every_kept_table_stands_on_a_page() -> None:
 def test_the_sums_of_the_statements_are_those_of_their_rows() -> None:
     """claims.md: what became of each statement, counted."""
     tables = kept_tables.tables((STUDIES / "claims.md").read_text(encoding="utf-8"))
-    sums, statements = (
-        [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]] for table in tables
-    )
+    cells = [[[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]] for table in tables]
+    sums, statements, pages, today = cells
     for then, mended, again, gone, total in sums[1:-1]:
         rows = [row[4] for row in statements if row[3] == then]
         assert [int(mended or 0), int(again or 0), int(gone or 0), int(total)] == [
@@ -100,3 +99,8 @@ def test_the_sums_of_the_statements_are_those_of_their_rows() -> None:
         ]  # fmt: skip
     assert int(sums[-1][-1]) == int(sums[0][-1]) + len(statements)
     assert all(int(sums[-1][n]) == sum(int(row[n] or 0) for row in sums[1:-1]) for n in (1, 2, 3))
+    verdicts = "holds", "holds, copied output", "mended", "gone", "not checked"
+    for page, *counts, total in pages:
+        of_page = [row[2] for row in today if page in ("**all**", row[0])]
+        assert [int(count or 0) for count in counts] == [of_page.count(verdict) for verdict in verdicts], page
+        assert int(total) == len(of_page)
