@@ -408,10 +408,33 @@ def from_dict(config: type[C], values: Mapping[str, Any], *, where: str) -> C:
 _VALUE: Any = Value  # mypy has no type for unions
 
 
+def refuse_repeated_keys(content: bytes, where: str) -> None:
+    """Refuse YAML in which a mapping has a key twice: a parser keeps only the last."""
+    import yaml  # not for every command
+
+    nodes, seen = [yaml.compose(content, Loader=yaml.SafeLoader)], set[int]()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:  # an alias
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+        elif isinstance(node, yaml.MappingNode):
+            keys: set[str] = set()
+            for key, value in node.value:
+                if str(key.value) in keys and key.value != "<<":
+                    raise UserError(f"{where}:{key.start_mark.line + 1}: {key.value!r} stands there twice; keep one")
+                keys.add(str(key.value))
+                nodes.append(value)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them."""
     try:
-        values = msgspec.yaml.decode(read_limited(path), type=dict[str, Any] | None) or {}
+        content = read_limited(path)
+        values = msgspec.yaml.decode(content, type=dict[str, Any] | None) or {}
+        refuse_repeated_keys(content, str(path))
         return {key: checked(value, _VALUE, f"{path}: '{key}'") for key, value in values.items()}
     except UserError as error:
         raise UsageError(f"--config {error}") from None

@@ -26,9 +26,11 @@ import yaml
 from docnmt.core.corpus import read_meta
 from docnmt.core.read_corpus import side
 from docnmt.core.scoring.config import DEFAULT, SAMPLES, SEED
+from docnmt.core.scoring.discourse import read_contrastive
 from docnmt.core.scoring.metrics import of_seeds
 from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.core.training.checkpoint import read_header
+from docnmt.options import refuse_repeated_keys
 from docnmt.runtime.system import UserError, reading, write_json, write_text
 
 Property = Literal["updates", "data", "starts"]
@@ -85,6 +87,11 @@ class Comparison:
     def run(self) -> dict[str, Any]:
         """Carry out what is missing; return the table's content, {} with `dry_run`."""
         plan = self.plan
+        for prefix in plan.tests.values():  # before anything is trained
+            for language in self.languages:
+                read_layout(side(prefix, language))
+        for path in plan.contrastive.values():
+            read_contrastive(Path(path))
         names = sorted({**plan.starts, **plan.systems}, key=self._depth)
         runs = [(name, self._seed(name, seed)) for seed in plan.seeds for name in names]
         for name, seed in dict.fromkeys(runs):  # a start with a seed of its own is there for all
@@ -296,7 +303,9 @@ def read_plan(path: Path) -> Plan:
     """Read and check a plan."""
     try:
         with reading(path):
-            plan = msgspec.yaml.decode(path.read_bytes(), type=Plan)
+            content = path.read_bytes()
+        plan = msgspec.yaml.decode(content, type=Plan)
+        refuse_repeated_keys(content, str(path))
     except msgspec.MsgspecError as error:
         raise UserError(f"{path}: {' '.join(str(error).split())}; docs/guide/compare.md has an example") from error
     problems = list(_problems(plan))
@@ -316,6 +325,9 @@ def _problems(plan: Plan) -> Iterator[str]:
     for name in known:
         if not name or name.startswith((".", "-")) or "/" in name or name in ("tests", "foreign", "foreign-text"):
             yield f"{name!r}: expected a name that can be a folder's, and not tests, foreign or foreign-text"
+    for name in (*plan.tests, *plan.contrastive):
+        if not name or name.startswith((".", "-")) or "/" in name or name == "model" or name.endswith("-foreign"):
+            yield f"{name!r}: expected a test's name that can be a folder's, not model, without -foreign at its end"
     for name, options in {"train": plan.train, **known}.items():
         for option in sorted({option.replace("-", "_") for option in options} & OURS):
             allowed = option == "data" or (option == "seed" and isinstance(options.get("seed"), int))

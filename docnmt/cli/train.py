@@ -114,6 +114,8 @@ def _task_of_data(given: Given) -> str | None:
         return None
     data = Path(str(given.get("data")))
     if not data.is_dir():
+        if data.exists():
+            raise UserError(f"{data}: is a file; expected the --destdir of a docnmt-preprocess")
         raise UserError(f"{data}: no such folder; make it with docnmt-preprocess --destdir {data}")
     if not (data / "meta.json").is_file():
         raise UserError(

@@ -119,6 +119,9 @@ def test_a_table_holds_what_the_commands_say(calls: list[list[str]], capsys: pyt
         ({"train": {}}, "max_update"),
         ({"seeds": [1, 1]}, "seed"),
         ({"metrix": []}, "metrix"),
+        ({"tests": {"model": "toy"}}, "model"),
+        ({"tests": {"../toy": "toy"}}, "../toy"),
+        ({"contrastive": {"toy-foreign": "pairs.tsv"}}, "toy-foreign"),
     ],
 )
 def test_unfair_and_wrong_plans_are_refused(
@@ -134,6 +137,24 @@ def test_unfair_and_wrong_plans_are_refused(
     assert named in error
     assert "plan.yaml" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("tests", [{"tests": {"toy": "nope"}}, {"contrastive": {"pairs": "toy.en"}}])
+def test_tests_are_read_before_anything_is_trained(tests: dict[str, Any], calls: list[list[str]]) -> None:
+    assert main(["compare", write({**PLAN, **tests})]) == 1
+    assert not calls
+
+
+def test_a_system_that_stands_there_twice_is_named_with_its_line(
+    calls: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(PLAN)
+    text = Path(path).read_text(encoding="utf-8").replace("  context:", "  sentence:")
+    Path(path).write_text(text, encoding="utf-8")
+    assert main(["compare", path]) == 1
+    line = 1 + max(n for n, row in enumerate(text.splitlines()) if row == "  sentence:")
+    assert f"{path}:{line}: 'sentence'" in capsys.readouterr().err
+    assert not calls
 
 
 def test_intervals_are_those_of_a_plain_bootstrap() -> None:

@@ -142,6 +142,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("lr: {a: 1}\n", "'lr'"),
         ("lr: \x00\n", "options.yaml: "),
         ("lr: 1\n--- \nlr: 2\n", "expected a single document"),
+        ("lr: 1\narch: a\nlr: 2\n", "options.yaml:3: 'lr'"),
     ],
 )
 def test_yaml_of_something_else(tmp_path: Path, text: str, complaint: str) -> None:

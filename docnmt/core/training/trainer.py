@@ -279,7 +279,8 @@ def _validate_and_save(
     if "nll_none" in scores:
         names = {"true": "nll", "foreign": "nll_foreign", "none": "nll_none"}
         known = ", ".join(f"{name} {scores[key]:.4f}" for name, key in names.items() if key in scores)
-        say(f"context is worth {scores['nll_none'] - scores['nll']:.4f} nats a subword ({known})")
+        worth = scores.get("nll_foreign", scores["nll_none"]) - scores["nll"]  # another document does not give it
+        say(f"context is worth {worth:.4f} nats a subword ({known})")
     _keep(run)
     _save_last(run)
 
