@@ -260,7 +260,7 @@ def sides_of(path: Path, split: Split) -> list[AlignedSide]:
             if document.rows
         ]
     else:
-        kind = kind_of(path.name)
+        kind = kind_of(str(path))
         if reader_of(kind, name=str(path)).bilingual:
             raise UserError(f"{path}: a file of both languages is aligned already; docnmt-translate reads it as it is")
         document = read(path.read_bytes(), kind, name=str(path), source_lang="", target_lang="")

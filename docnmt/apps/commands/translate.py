@@ -218,7 +218,7 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
     for source in sources:
         if source.is_dir():
             raise UserError(f"{source}: is a folder; give the documents in it: {source}/*.docx")
-        kind_of(source.name)
+        kind_of(str(source))
         check_readable(source)
     if config.output is None:
         return [(source, None) for source in sources]
@@ -231,8 +231,8 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
         targets = [out / source.name for source in sources]
     else:
         targets = [out]
-        if kind_of(out.name) != kind_of(sources[0].name):
-            raise UsageError(f"-o {out}: a document keeps its kind, and {sources[0]} is .{kind_of(sources[0].name)}")
+        if kind_of(str(out)) != kind_of(str(sources[0])):
+            raise UsageError(f"-o {out}: a document keeps its kind, and {sources[0]} is .{kind_of(str(sources[0]))}")
     if len(set(targets)) < len(targets):
         twice = next(target for target in targets if targets.count(target) > 1)
         raise UsageError(f"-o {out}: two of the files would be {twice}; translate them into two folders")
@@ -244,7 +244,7 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
 def _document(path: Path, task: TranslationTask) -> DocumentFile:
     with reading(path):
         content = path.read_bytes()
-    return read(content, kind_of(path.name), name=str(path), source_lang=task.source_lang, target_lang=task.target_lang)
+    return read(content, kind_of(str(path)), name=str(path), source_lang=task.source_lang, target_lang=task.target_lang)
 
 
 @dataclass(frozen=True, eq=False)

@@ -300,7 +300,7 @@ def _read_contrastive_tsv(path: Path) -> list[ContrastiveGroup]:
     if not {"group", "correct"} <= set(table.header) or len(table.columns) < len(_COLUMNS):
         raise UserError(
             f"{path}:1: expected the columns group, correct, {', '.join(_COLUMNS)} "
-            f"(or ctx_en, src_en, ctx_de, tgt_de), got {', '.join(table.header)[:200]}"
+            f"(or ctx_en, src_en, ctx_de, tgt_de), got {', '.join(table.header)[:200] or 'nothing'}"
         )
     by_group = defaultdict[str, list[dict[str, str]]](list)
     for _, row in table.rows:
