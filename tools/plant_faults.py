@@ -6,7 +6,7 @@
 
     plant_faults.tsv: chapter, old text, new text, test files ── a copy of the tree ── one fault ── pytest -x -q a file
                                                                                                         │
-    faults.jsonl: a line a fault (chapter, caught by, seconds); what stands there is not run again ◄────┘
+    faults.jsonl: a line a fault (with what caught it); what stands there is not run again ◄─────────────┘
 
 A fault is a short text that occurs once in its chapter, or, if the chapter has moved, once in the package. A test file
 is named without its folder; what no longer exists is left out.
@@ -45,28 +45,28 @@ def main() -> None:
         subprocess.run(["tar", "-x", "-C", str(tree)], input=archive.stdout, check=True)
         results = _read(options.kept)
         for chapter, old, new, tests in faults:
-            place = _place(tree, chapter, old)
-            if place is None:
+            fault, path = (chapter, old), _file(tree, chapter, old)
+            if path is None:
                 print(f"{chapter}: does not apply: {old}")
-            elif not options.check and chapter not in results and time.monotonic() - begun < options.seconds:
-                results[chapter] = _run(tree, place, old, new, tests.split(), shlex.split(options.before))
-                print(chapter, results[chapter]["by"] or "NOT CAUGHT", results[chapter]["seconds"], "s", flush=True)
+            elif not options.check and fault not in results and time.monotonic() - begun < options.seconds:
+                result = results[fault] = _run(tree, path, old, new, tests.split(), shlex.split(options.before))
+                print(chapter, result["by"] or "NOT CAUGHT", result["seconds"], "s", flush=True)
                 if options.kept:
                     with options.kept.open("a") as file:
-                        file.write(json.dumps({"chapter": chapter, **results[chapter]}) + "\n")
+                        file.write(json.dumps({"chapter": chapter, "text": old, **result}) + "\n")
     if not options.check:
-        counted = [results[chapter] for chapter, *_ in faults if chapter in results]
+        counted = [results[chapter, old] for chapter, old, *_ in faults if (chapter, old) in results]
         caught = sum(bool(result["by"]) for result in counted)
         print(f"{caught} of {len(counted)} faults caught; {len(faults) - len(counted)} do not apply or are left")
 
 
-def _read(kept: Path | None) -> dict[str, dict[str, object]]:
+def _read(kept: Path | None) -> dict[tuple[str, str], dict[str, object]]:
     if kept is None or not kept.exists():
         return {}
-    return {row.pop("chapter"): row for row in map(json.loads, kept.read_text().splitlines())}
+    return {(row["chapter"], row["text"]): row for row in map(json.loads, kept.read_text().splitlines())}
 
 
-def _place(tree: Path, chapter: str, old: str) -> Path | None:
+def _file(tree: Path, chapter: str, old: str) -> Path | None:
     """The file that has this text once: the chapter, or the one file of the package to which it has moved."""
     if (tree / chapter).exists() and (tree / chapter).read_text().count(old) == 1:
         return tree / chapter
@@ -74,27 +74,27 @@ def _place(tree: Path, chapter: str, old: str) -> Path | None:
     return files[0] if len(files) == 1 and files[0].read_text().count(old) == 1 else None
 
 
-def _run(tree: Path, place: Path, old: str, new: str, tests: list[str], before: list[str]) -> dict[str, object]:
+def _run(tree: Path, path: Path, old: str, new: str, tests: list[str], before: list[str]) -> dict[str, object]:
     """Which test caught it ("" for none), and the seconds that the runs took."""
-    right, begin, caught = place.read_text(), time.monotonic(), ""
-    place.write_text(right.replace(old, new))
+    right, begin, caught = path.read_text(), time.monotonic(), ""
+    path.write_text(right.replace(old, new))
     environment = {**os.environ, "PYTHONPATH": str(tree), "DOCNMT_ENV": "none", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         for name in tests:
-            for path in sorted(tree.glob(f"**/{name}.py")):
-                command = [*before, sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(path)]
+            for test in sorted(tree.glob(f"**/{name}.py")):
+                command = [*before, sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(test)]
                 done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
                 if done.returncode < 0:
                     raise SystemExit(f"pytest was ended by signal {-done.returncode}")
                 if done.returncode not in (0, 5):  # 5: it has no test that may run here
                     rows = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
                     failed = [row.split()[1] for row in rows]
-                    caught = failed[0] if failed else f"{path.name}: status {done.returncode}"
+                    caught = failed[0] if failed else f"{test.name}: status {done.returncode}"
                     break
             if caught:
                 break
     finally:
-        place.write_text(right)
+        path.write_text(right)
     return {"by": caught, "seconds": round(time.monotonic() - begin)}
 
 
