@@ -104,10 +104,10 @@ def generate(
     """Translate a split and print the lines of `docnmt.apps.commands.output`, then the scores."""
     out = sys.stdout if out is None else out
     _check_places(config, wanted.plot)
+    corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)  # before models, which take longer
     translating = Translating.open(models, memory, options, search)
     loaded = translating.loaded
     check_vocabulary(loaded, Path(config.data))
-    corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
     prefixes = None if config.prefix is None else _prefixes(corpus, Path(config.prefix))
     if config.gen_first is not None:
         corpus = corpus.first_documents(config.gen_first)
