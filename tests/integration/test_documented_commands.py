@@ -115,6 +115,7 @@ def furnish(folder: Path) -> None:
         (folder / f"sentences/train.{side}").write_text(text_of_lines, encoding="utf-8")
     for name, content in FILES.items():
         (folder / name).write_text(content, encoding="utf-8")
+    shutil.copy(folder / "contrastive.tsv", folder / "text")
     guide = (ROOT / "docs/guide/compare.md").read_text(encoding="utf-8")
     (folder / "comparison.yaml").write_text(guide.split("```")[1].removeprefix("yaml\n"), encoding="utf-8")
     (folder / "DIR").mkdir()
