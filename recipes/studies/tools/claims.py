@@ -21,6 +21,7 @@ HERE = "recipes/studies"  # what prints the tables of which a claim is a cell:
 FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.jsonl.xz"
 TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".format(f"{HERE}/fusion_translation")
 LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
+RIVALS = "rivals.jsonl/rivals/comparison.json"
 LEARNING = f"python {HERE}/discourse/learning_time.py {HERE}/discourse/learning.json --most 3000"
 INFERLITE = f"python {HERE}/inferlite/differences.py --results {HERE}/inferlite/inferlite.jsonl.xz/stopped/results"
 ORDINARY = f"python {HERE}/ordinary/tables.py {HERE}/ordinary/ordinary.jsonl"
@@ -44,6 +45,7 @@ STUDIES = {
     "manual": ("translation", "manual/parts.py", "manual.jsonl"),
     "discourse": ("sentences", "discourse/run.sh", "discourse.jsonl"),
     "retrieval": ("sentences", "discourse/retrieval.py", "retrieval.jsonl"),
+    "rivals": ("sentences", "discourse/rivals.yaml", "rivals.jsonl"),
     "learning": ("sentences", "discourse/learning.sh", "learning.json"),
     "ablation": ("sentences", "ablation/run.sh", "ablation.jsonl"),
     "boundaries": ("sentences", "discourse/boundaries.sh", "boundaries.jsonl"),
@@ -66,6 +68,12 @@ def read(path: str) -> Any:  # whatever the study wrote there
     """A JSON file inside a kept file."""
     file, _, inside = path.partition("/")
     return read_json(kept(file) / inside)
+
+
+def rival(system: str) -> str:
+    """The right answers of a rival of `discourse/rivals.yaml`, in percent: least to most of its seeds."""
+    accuracy = read(RIVALS)["systems"][system]["contrastive"]["10-16"]["accuracy"]
+    return f"{accuracy['least']:.1f} to {accuracy['most']:.1f}"
 
 
 def cell(command: str, table: int, row: str, column: int) -> str:
@@ -134,6 +142,10 @@ def discourse() -> Iterator[Claim]:
     number = right("doc", "doc-sinusoidal", "scaleformer", "scaleformer-relative")
     number += f"; G-Transformer, four rates: {' to '.join(f(row[3] for row in rates) for f in (min, max))}"
     yield Claim("attention to all words of the document, five models: right, %", number, "1", "discourse")
+    rivals = ("doc", "equal start, all words of the document"), ("replace", "context heads in place of others")
+    for name, start in rivals:
+        number = f"{rival(name)}; {read(RIVALS)['systems'][name]['contrastive']['10-16']['foreign']['difference']:+.1f}"
+        yield Claim(f"{start}: right, %; true − foreign", number, "3", "rivals")
     starts = [n for name, seeds in read("learning.json").items() if name.startswith("random") and name.endswith("flat")
               for n in seeds.values()]  # fmt: skip
     number = f"{sum(n is not None for n in starts)} of {len(starts)}"
@@ -538,6 +550,8 @@ def numbers() -> dict[str, str]:
         "memory": f"{min(whole['fuzzy']):.1f} to {max(whole['fuzzy']):.1f}",
         "pointer": f"{min(whole['copy-1']):.1f} to {max(whole['copy-1']):.1f}",
         "look-up": f"{retrieval:.0f}",
+        "doc-equal": rival("doc"),
+        "replace": rival("replace"),
         "far": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="2048-sentences"),
         "foreign": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="foreign-context"),
         "chance": right("sentence"),
