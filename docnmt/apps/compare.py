@@ -323,10 +323,10 @@ def _problems(plan: Plan) -> Iterator[str]:
     if both := plan.starts.keys() & plan.systems.keys():
         yield f"{min(both)}: is a system and a start; a system may be a start without standing in starts"
     for name in known:
-        if not name or name.startswith((".", "-")) or "/" in name or name in ("tests", "foreign", "foreign-text"):
+        if not _names_a_folder(name) or name in ("tests", "foreign", "foreign-text"):
             yield f"{name!r}: expected a name that can be a folder's, and not tests, foreign or foreign-text"
     for name in (*plan.tests, *plan.contrastive):
-        if not name or name.startswith((".", "-")) or "/" in name or name == "model" or name.endswith("-foreign"):
+        if not _names_a_folder(name) or name == "model" or name.endswith("-foreign"):
             yield f"{name!r}: expected a test's name that can be a folder's, not model, without -foreign at its end"
     for name, options in {"train": plan.train, **known}.items():
         for option in sorted({option.replace("-", "_") for option in options} & OURS):
@@ -362,6 +362,10 @@ def _problems(plan: Plan) -> Iterator[str]:
             name, value = next(iter(different.items()))
             first = next(iter(plan.systems))
             yield f"unequal {wanted}: {first} has {values[first] or 'none'}, {name} {value or 'none'}; {say(wanted)}"
+
+
+def _names_a_folder(name: str) -> bool:
+    return bool(name) and not name.startswith((".", "-")) and "/" not in name
 
 
 def say(wanted: str) -> str:
