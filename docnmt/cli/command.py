@@ -411,7 +411,11 @@ def run(
     if job_process().local_rank:
         mute()  # errors before the ranks of a job connect are printed once a machine
     with contextlib.redirect_stderr(lasting(sys.stderr, waits=True)):
-        return _status(prog, work, words, debug)
+        status = _status(prog, work, words, debug)
+    if argv is None and status == 0 and job_process().world > 1:
+        # All is written. Native threads of --shard may abort while Python is taken down (PyTorch, pull request 179291).
+        os._exit(0)
+    return status
 
 
 def _status(prog: str, work: Callable[[list[str]], int | None], words: list[str], debug: Callable[[], bool]) -> int:

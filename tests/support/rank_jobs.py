@@ -90,4 +90,4 @@ if __name__ == "__main__":
     main(Path(sys.argv[1]), Path(sys.argv[2]))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # all is written; one in ten processes aborted afterwards, while native threads were taken down
+    os._exit(0)  # as a command of its own ends (cli/command.py)
