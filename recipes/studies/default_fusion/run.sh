@@ -12,4 +12,8 @@ for sentences in 32 128 512; do
     longer=$corpus/contrastive.$sentences.tsv
     [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 > $longer
 done
+for sentences in 32 128; do
+    longer=$corpus/contrastive.$sentences.same-name.tsv
+    [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 --same-name > $longer
+done
 docnmt-compare recipes/studies/default_fusion/compare.yaml
