@@ -113,10 +113,10 @@ class DocumentLayout:
             if offsets.device.type == "cpu" and (offsets[0] != 0 or (offsets.diff() < 0).any()):  # a GPU would wait
                 got = f"{len(offsets)} from {int(offsets[0])} to {int(offsets[-1])}"
                 raise ValueError(f"{name}: expected to begin with 0 and never to fall, got {got}")
-        last = self.document_offsets[-1]
-        if last.device.type == "cpu" and last != self.num_sentences:
+        last, sentences = self.document_offsets[-1], len(self.sentence_offsets) - 1
+        if last.device.type == "cpu" and last != sentences:
             raise ValueError(
-                f"document_offsets: expected to end with the number of sentences, {self.num_sentences}, got {int(last)}"
+                f"document_offsets: expected to end with the number of sentences, {sentences}, got {int(last)}"
             )
 
     @classmethod

@@ -286,7 +286,7 @@ def read_sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.nda
     """Return the source sentences (S,) that the units `chosen` read, and a mask (S,) of those they also write."""
     lengths = (units.source_last - units.source_first)[chosen]
     sentences = ranges(units.source_first[chosen], units.source_last[chosen])
-    first, last = (np.repeat(border[chosen], lengths) for border in (units.first, units.last))
+    first, last = np.repeat(units.first[chosen], lengths), np.repeat(units.last[chosen], lengths)
     return sentences, (first <= sentences) & (sentences < last)
 
 

@@ -95,7 +95,8 @@ def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[_Padded, ...]]:
         real = position < sizes[:, None]
         arrays += [rows, real, np.flatnonzero(real), rows[real]]
     arrived = iter(to_device(arrays, kinds[0].offsets.device))
-    return [tuple(_Padded(*itertools.islice(arrived, 4)) for _ in kinds) for _ in groups]
+    padded = [_Padded(*itertools.islice(arrived, 4)) for _ in itertools.product(groups, kinds)]
+    return list(zip(*[iter(padded)] * len(kinds), strict=True))  # so many at a time
 
 
 def _padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
@@ -143,13 +144,14 @@ def selective_attention(queries: Queries, keys: Keys, policy: SelectionPolicy, b
     with torch.autocast(queries.words.device.type, enabled=False), new_shapes():
         queries, keys, kind = queries.choosing(), keys.choosing(), keys.values.dtype
         selection = select(queries, keys, policy)
-        if backend == "auto" and takes_chosen(queries.words, keys.words, keys.values):  # a kernel on a CUDA card
-            from docnmt.functional.kernels.attention import chosen_attention
-
+        if backend == "auto" and keys.words.is_cuda:
             words = queries.words, keys.words, keys.values
-            return chosen_attention(*words, queries.sentences, keys.sentences, selection, keys.layout.sentences)
-        if backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
-            return varlen_attention(queries, keys, selection)
+            if takes_chosen(*words):
+                from docnmt.functional.kernels.attention import chosen_attention
+
+                return chosen_attention(*words, queries.sentences, keys.sentences, selection, keys.layout.sentences)
+            if suits_varlen(queries, keys, selection):  # half types
+                return varlen_attention(queries, keys, selection)
         queries = replace(queries, words=in_float32(queries.words))
         keys = replace(keys, words=in_float32(keys.words), values=in_float32(keys.values))
         return attend(queries, keys, selection, backend).to(kind)

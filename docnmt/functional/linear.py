@@ -327,7 +327,7 @@ def packed_linear_attention(
     outputs = []
     for bucket, qs, ks, vs in zip(plan.buckets, plan.pad(q, "q"), plan.pad(k, "k"), plan.pad(v, "k"), strict=True):
         key_mask = None if bucket.mask is None else bucket.mask[:, 0, 0] == 0  # (n, Lk)
-        outputs.append(linear_attention(qs, ks, vs, rel_pos, causal=causal, key_mask=key_mask))
+        outputs.append(linear_attention(qs, ks, vs, rel_pos, causal=causal, key_mask=key_mask).flatten(0, 2))
     return plan.unpad(outputs, v)
 
 

@@ -31,15 +31,15 @@ SPAN_BLOCK = 1 << 20
 # Buckets: packed spans, padded so that batched products can compute them.
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Bucket:
     """Spans padded to one length, with the mask of keys that their queries may not see."""
 
     spans: int
     q_length: int
     k_length: int
-    mask: Tensor | None  # (n or 1, 1, Lq or 1, Lk), 0 or -inf
     long: bool  # one span, without padding
+    mask: Tensor | None = None  # (n or 1, 1, Lq or 1, Lk), 0 or -inf
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,19 @@ class _BucketPlan:
 
     def pad(self, x: Tensor, side: Literal["q", "k"]) -> list[Tensor]:
         """Packed rows (T, h, d) → one padded tensor (n, h, L, d) for each bucket."""
-        shapes = [(b.spans, self.heads, b.q_length if side == "q" else b.k_length) for b in self.buckets]
         rows = x.flatten(0, 1).index_select(0, self.q_rows if side == "q" else self.k_rows)
+        counts, shapes = [], []
+        for bucket in self.buckets:
+            length = bucket.q_length if side == "q" else bucket.k_length
+            counts.append(bucket.spans * self.heads * length)
+            shapes.append((bucket.spans, self.heads, length))
         # split, not slices: the backward of each slice would fill a tensor of all rows
-        parts = torch.split(rows, [math.prod(shape) for shape in shapes])
-        return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
+        return [part.unflatten(0, shape) for part, shape in zip(rows.split(counts), shapes, strict=True)]
 
     def unpad(self, outputs: Sequence[Tensor], v: Tensor) -> Tensor:
-        """The buckets' outputs, (n, h, Lq, dv) each → packed rows (Tq, h, dv); 0 for a query without keys."""
+        """The buckets' outputs, (n·h·Lq, dv) each → packed rows (Tq, h, dv); 0 for a query without keys."""
         nothing = v[:0].sum((0, 1))[None]  # 0 as an empty sum, which has a gradient as any other output
-        rows = torch.cat([nothing, *(output.flatten(0, 2) for output in outputs)])
-        return rows.index_select(0, self.output_rows).view(-1, self.heads, v.shape[-1])
+        return torch.cat([nothing, *outputs]).index_select(0, self.output_rows).view(-1, self.heads, v.shape[-1])
 
 
 def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _BucketPlan:
@@ -74,48 +76,41 @@ def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _Bu
 
 
 def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _BucketPlan:
-    q_lengths, k_lengths = q_spans.lengths, k_spans.lengths
-    long = q_lengths * k_lengths > SPAN_LONG
-    q_padded = np.where(long, q_lengths, _padded_length(q_lengths))
-    k_padded = np.where(long, k_lengths, _padded_length(k_lengths))
-    live = np.flatnonzero((q_lengths > 0) & (k_lengths > 0))
-    kinds = np.stack([q_padded, k_padded, np.where(long, np.arange(len(long)), -1)], axis=1)[live]
+    lengths = np.stack([q_spans.lengths, k_spans.lengths])  # (2, n)
+    long = lengths.prod(axis=0) > SPAN_LONG
+    # up to a multiple of 4 or more, about an eighth of the length; other spans have no influence
+    step = np.maximum(4, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64) // 8)
+    padded = np.where(long, lengths, -(-lengths // step) * step)
+    live = np.flatnonzero((lengths > 0).all(axis=0))
+    kinds = np.stack([*padded, np.where(long, np.arange(len(long)), -1)], axis=1)[live]
     order = np.lexsort(kinds.T[::-1])
     borders = np.flatnonzero((np.diff(kinds[order], axis=0) != 0).any(axis=1)) + 1
     order = live[order]
-    shapes: list[tuple[int, int, int, bool]] = []
-    masks: list[np.ndarray | None] = []
+    buckets: list[_Bucket] = []
+    masked: list[_Bucket] = []
+    masks: list[np.ndarray] = []
     for members in np.split(order, borders) if len(order) else []:
-        q_length, k_length = int(q_padded[members[0]]), int(k_padded[members[0]])
-        shapes.append((len(members), q_length, k_length, bool(long[members[0]])))
-        if long[members[0]]:
-            masks.append(None)
+        q_length, k_length = padded[:, members[0]].tolist()
+        buckets.append(_Bucket(len(members), q_length, k_length, bool(long[members[0]])))
+        if buckets[-1].long:
             continue
-        hidden = (np.arange(k_length) >= k_lengths[members, None])[:, None, None]  # (n, 1, 1, Lk)
+        k_lengths = lengths[1, members, None]
+        hidden = (np.arange(k_length) >= k_lengths)[:, None, None]  # (n, 1, 1, Lk)
         if causal:
             future = np.arange(k_length) > np.arange(q_length)[:, None]
             # the future of every query already covers the padding when no query is beyond the keys
-            hidden = future[None, None] if q_length <= k_lengths[members].min() else hidden | future
-        masks.append(np.where(hidden, -np.inf, 0).astype(np.float32) if hidden.any() else None)
-    q_rows, filled = _padded_rows(q_spans, order, q_padded, heads)
+            hidden = future[None, None] if q_length <= k_lengths.min() else hidden | future
+        if hidden.any():
+            masked.append(buckets[-1])
+            masks.append(np.where(hidden, -np.inf, 0).astype(np.float32))
+    q_rows, filled = _padded_rows(q_spans, order, padded[0], heads)
     output_rows = np.zeros(q_spans.num_tokens * heads, dtype=np.int64)
     output_rows[q_rows[filled]] = 1 + np.flatnonzero(filled)
-    k_rows, _ = _padded_rows(k_spans, order, k_padded, heads)
-    arrays = [q_rows, k_rows, output_rows, *(mask for mask in masks if mask is not None)]
-    arrived = iter(to_device(arrays, q_spans.offsets.device))
-    rows = next(arrived), next(arrived), next(arrived)
-    buckets = [
-        _Bucket(n, q_length, k_length, None if mask is None else next(arrived), is_long)
-        for (n, q_length, k_length, is_long), mask in zip(shapes, masks, strict=True)
-    ]
-    return _BucketPlan(heads, buckets, *rows)
-
-
-def _padded_length(lengths: np.ndarray) -> np.ndarray:
-    """Round lengths up to a multiple of 4 or more, about an eighth of the length; other spans have no influence."""
-    step = np.maximum(4, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64) // 8)
-    padded: np.ndarray = -(-lengths // step) * step
-    return padded
+    k_rows, _ = _padded_rows(k_spans, order, padded[1], heads)
+    rows = to_device([q_rows, k_rows, output_rows, *masks], q_spans.offsets.device)
+    for bucket, mask in zip(masked, rows[3:], strict=True):
+        bucket.mask = mask
+    return _BucketPlan(heads, buckets, *rows[:3])
 
 
 def _padded_rows(spans: Spans, order: np.ndarray, padded: np.ndarray, heads: int) -> tuple[np.ndarray, np.ndarray]:
@@ -241,15 +236,14 @@ def packed_attention(
         (Tq, h, dv); 0 for a query whose key span is empty. The softmax is computed in float32 at least.
     """
     _check(q, k, v, q_spans, k_spans, distance_scores)
-    if distance_scores is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
+    if q.is_cuda and distance_scores is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
         if takes_short(q, q_spans, k_spans):
             from docnmt.functional.kernels.attention import short_attention
 
             return short_attention(q, k, v, q_spans, k_spans, causal=causal)
         return varlen_packed_attention(q, k, v, q_spans, k_spans, causal=causal)
     plan = bucket_plan(q_spans, k_spans, q.shape[1], causal)
-    queries = [x * q.shape[-1] ** -0.5 for x in plan.pad(q, "q")]
-    keys, values = plan.pad(k, "k"), plan.pad(v, "k")
+    queries, keys, values = plan.pad(q * q.shape[-1] ** -0.5, "q"), plan.pad(k, "k"), plan.pad(v, "k")
     if distance_scores is None:
         distances: Sequence[Tensor | None] = [None] * len(plan.buckets)
     elif distance_scores.dim() == 3:
@@ -259,11 +253,12 @@ def packed_attention(
     outputs = []
     for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, distances, strict=True):
         if not bucket.long:
-            outputs.append(_attend(qs, ks, vs, ns, bucket.mask))
+            mixed = _attend(qs, ks, vs, ns, bucket.mask)
         elif ns is None:
-            outputs.append(F.scaled_dot_product_attention(qs, ks, vs, is_causal=causal, scale=1.0))
+            mixed = F.scaled_dot_product_attention(qs, ks, vs, is_causal=causal, scale=1.0)
         else:
-            outputs.append(_attend_long(qs, ks, vs, ns, causal))
+            mixed = _attend_long(qs, ks, vs, ns, causal)
+        outputs.append(mixed.flatten(0, 2))  # (n·h·Lq, dv)
     return plan.unpad(outputs, v)
 
 

@@ -168,7 +168,7 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
     One product a document, some queries at a time. Of equal sentences the same row always keeps the same ones. A key
     that is not finite counts as 0 here, so that it cannot disturb the order of the others.
     """
-    if takes_choice(queries.sentences, keys.sentences, policy.top_t):
+    if keys.words.is_cuda and takes_choice(queries.sentences, keys.sentences, policy.top_t):
         from docnmt.functional.kernels.attention import choose_sentences
 
         layouts, earlier = (queries.layout, keys.layout), policy.visible == "earlier"
@@ -230,22 +230,16 @@ def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Ten
     return coarse.moved(arrived[0], arrived[1]), first, last, beyond, not hidden.any()
 
 
-def many_sentences(layout: DocumentLayout, t: int) -> np.ndarray:
-    """(D,) bool on the host: the documents in which t sentences are found through blocks."""
-    many: np.ndarray = layout.document_sentences.lengths > max(_FEW, _LEAST * t)
-    return many
-
-
 def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
     """The top t sentences; in a long document, only those of the 2t most relevant blocks are compared."""
-    many = many_sentences(keys.layout, policy.top_t)
+    many = keys.layout.document_sentences.lengths > max(_FEW, _LEAST * policy.top_t)  # (D,) on the host
     if not many.any():
         return top_sentences(queries, keys, policy)
     best = _through_blocks(queries, keys, policy.top_t)
     if many.all():
         return best
     of_all = top_sentences(queries, keys, policy)
-    key, device = (many_sentences, policy.top_t), best.sentences.device
+    key, device = (find_sentences, policy.top_t), best.sentences.device
     many_documents = keys.layout.document_sentences.derive(key, lambda: on_device(many, device))
     choose = many_documents[queries.layout.document_of_token, None]  # (Tq, 1)
     return Selection(

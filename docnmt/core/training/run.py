@@ -172,9 +172,8 @@ class Run:
         )
 
     def prepare(self, data: Dataset, units: np.ndarray) -> None:
-        """Collate a batch, for which `batch` is asked next, while a card computes another; elsewhere nothing waits."""
-        if self.device.type == "cuda":
-            self._next_batch = units, data.batch(units)
+        """Collate a batch, for which `batch` is asked next, while a card computes another."""
+        self._next_batch = units, data.batch(units)
 
     def batch(self, data: Dataset, units: np.ndarray) -> Batch:
         """Return the collated batch of some units of the training data."""

@@ -107,7 +107,8 @@ def gradient(
         run.sharded.sum_undivided()
     elif world > 1:
         _sum_gradients(run.model, [report.lacking for report in reports if report.lacking is not None])
-    ranks.sum_over_ranks(after)
+    if world > 1:
+        ranks.sum_over_ranks(after)
     for buffer, value, total in zip(buffers, before, after, strict=True):
         floating = buffer.dtype.is_floating_point
         buffer.copy_(total / len(batches) if floating else total - (len(batches) - 1) * value)
@@ -117,7 +118,7 @@ def gradient(
         launched = run.sharded.gradient_norm()
     else:
         launched = get_total_norm(_gradients(run)) if run.graphs is None else run.graphs.norm
-    if following is not None and world == 1:
+    if following is not None and world == 1 and run.device.type == "cuda":  # elsewhere nothing waits
         with naming_batch(f"update {run.state.update + 2}", data, following):
             run.prepare(data, following)
     sums_of_batches, norm = _read_sums(run, data, batches, logs, launched)
