@@ -25,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         meant = nearest(name, COMMANDS).rstrip() or f"there are {', '.join(COMMANDS)}"
         print(f"docnmt: error: no command '{name}'; {meant}", file=sys.stderr)
         return 2
+    if argv is None:
+        sys.argv[1:] = words  # as if docnmt-COMMAND had been typed: a job's process then ends as that would
+        return COMMANDS[name]()
     return COMMANDS[name](words)
 
 

@@ -266,7 +266,7 @@ class Command:
         return f"docnmt-{self.name}"
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Run it on words, by default the process's, and return the exit status."""
+        """Run it on words, by default the process's (one of a job ends then), and return the exit status."""
         debug = False
 
         def work(words: list[str]) -> None:

@@ -95,8 +95,7 @@ def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[_Padded, ...]]:
         real = position < sizes[:, None]
         arrays += [rows, real, np.flatnonzero(real), rows[real]]
     arrived = iter(to_device(arrays, kinds[0].offsets.device))
-    padded = [_Padded(*itertools.islice(arrived, 4)) for _ in itertools.product(groups, kinds)]
-    return list(zip(*[iter(padded)] * len(kinds), strict=True))  # so many at a time
+    return [tuple(_Padded(*itertools.islice(arrived, 4)) for _ in kinds) for _ in groups]
 
 
 def _padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:

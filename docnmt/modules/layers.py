@@ -255,7 +255,7 @@ class FeedForward(Sublayer[None, NoCache]):
         self.name, self.activation = activation, ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor, reads: Reads | None = None) -> Tensor:
-        if x.is_cuda and type(self.inner) is nn.Linear and takes_kernels(x):
+        if type(self.inner) is nn.Linear and takes_kernels(x):
             from docnmt.functional.kernels.pointwise import bias_activation
 
             inner = bias_activation(nn.functional.linear(x, self.inner.weight), self.inner.bias, self.name)
@@ -352,7 +352,7 @@ class Layer(nn.Module):
 
     def _through(self, x: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
         """x (T, d) → (T, d); `apply` gives what a sublayer, by its name, makes of its input (T, d)."""
-        parts, kernels = cast(dict[str, Residual], self._modules), x.is_cuda and takes_kernels(x)
+        parts, kernels = cast(dict[str, Residual], self._modules), takes_kernels(x)
         normed: Tensor | None = None  # x by the next block's norm
         for block, following in zip(self.blocks, (*self.blocks[1:], None), strict=True):
             residual = parts[f"{block[0]}_residual"]

@@ -325,3 +325,19 @@ def test_the_lock_of_a_killed_job_is_free(tmp_path: Path) -> None:
         process.kill()
     with RunFolder(run).opened():
         pass
+
+
+@pytest.mark.parametrize("module", ["docnmt.cli.score", "docnmt"])
+def test_a_finished_job_ends_before_python_is_taken_down(module: str, tmp_path: Path) -> None:
+    """Native threads of --shard may abort in what comes then."""
+    text = tmp_path / "text"
+    text.write_text("a b\n")
+    words = [*(["score"] if module == "docnmt" else []), "--sys", str(text), "--ref", str(text)]
+    program = "import atexit, runpy, sys; atexit.register(print, 'taken down'); sys.argv[0:1] = []; "
+    program += f"runpy.run_module({module!r}, run_name='__main__')"
+    outputs = []
+    for job in ({}, {"WORLD_SIZE": "2", "RANK": "0"}):
+        command = [sys.executable, "-c", program, module, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | job)
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1] + "taken down\n"

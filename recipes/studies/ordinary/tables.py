@@ -1,6 +1,6 @@
 """Tables of the study of ordinary text: losses of dev, from what it kept.
 
-python recipes/studies/ordinary/tables.py recipes/studies/ordinary/ordinary.jsonl
+    python recipes/studies/ordinary/tables.py recipes/studies/ordinary/ordinary.jsonl
 """
 
 from __future__ import annotations

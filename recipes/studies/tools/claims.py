@@ -1,8 +1,8 @@
 """The numbers of README and docs, read or computed from what the studies kept.
 
-python recipes/studies/tools/claims.py                  # docs/results/index.md: each claim with its number
-python recipes/studies/tools/claims.py --table models   # models, forms or memory: on several pages
-python recipes/studies/tools/claims.py --numbers        # those of sentences, by name
+    python recipes/studies/tools/claims.py                  # docs/results/index.md: each claim with its number
+    python recipes/studies/tools/claims.py --table models   # models, forms or memory: on several pages
+    python recipes/studies/tools/claims.py --numbers        # those of sentences, by name
 """
 
 from __future__ import annotations
@@ -381,7 +381,6 @@ def memories() -> Iterator[tuple[str, ...]]:
 def models() -> Iterator[tuple[str, ...]]:
     """Where a document model is better than a sentence model, and where not."""
     yield "text", "what helps", "score", "sentence model", "with it", "foreign"
-
     def ways(system: str) -> tuple[tuple[str, str], ...]:
         return ("sentence", "third"), (system, "third"), (system, "foreign")
 

@@ -137,7 +137,9 @@ def body(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("pages", type=Path, nargs="*", metavar="PAGE.md", help="[all with such tables]")
+    parser.add_argument(
+        "pages", type=Path, nargs="*", metavar="PAGE.md", help="[all with such tables]"
+    )
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a table differs")
     options = parser.parse_args(argv)
     different, marks = [], 0

@@ -169,11 +169,7 @@ def test_it_runs_at_toy_size_on_a_cpu(tmp_path: Path) -> None:
         environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT), "DATA": corpora}
         done = subprocess.run(
             ["bash", *f"recipes/studies/gpu/{command}".split()],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
         )
         assert done.returncode == 0, done.stderr
     scores = (path / "out" / "scores.md").read_text()
