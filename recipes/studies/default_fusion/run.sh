@@ -13,7 +13,9 @@ for sentences in 32 128 512; do
     [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 > $longer
 done
 for sentences in 32 128; do
-    longer=$corpus/contrastive.$sentences.same-name.tsv
-    [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 --same-name > $longer
+    for name in same-name other-name; do
+        longer=$corpus/contrastive.$sentences.$name.tsv
+        [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 --$name > $longer
+    done
 done
 docnmt-compare recipes/studies/default_fusion/compare.yaml
