@@ -11,6 +11,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.
 TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".format(f"{HERE}/fusion_translation")
 LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
 RIVALS = "rivals.jsonl/rivals/comparison.json"
+PUBLISHED = "published.jsonl/published/comparison.json"
+SAME_NAME = "same-name.jsonl/same-name/comparison.json"
 LEARNING = f"python {HERE}/discourse/learning_time.py {HERE}/discourse/learning.json --most 3000"
 INFERLITE = f"python {HERE}/inferlite/differences.py --results {HERE}/inferlite/inferlite.jsonl.xz/stopped/results"
 ORDINARY = f"python {HERE}/ordinary/tables.py {HERE}/ordinary/ordinary.jsonl"
@@ -46,6 +49,8 @@ STUDIES = {
     "discourse": ("sentences", "discourse/run.sh", "discourse.jsonl"),
     "retrieval": ("sentences", "discourse/retrieval.py", "retrieval.jsonl"),
     "rivals": ("sentences", "discourse/rivals.yaml", "rivals.jsonl"),
+    "published": ("sentences", "discourse/published.yaml", "published.jsonl"),
+    "same-name": ("sentences", "discourse/same_name.yaml", "same-name.jsonl"),
     "learning": ("sentences", "discourse/learning.sh", "learning.json"),
     "ablation": ("sentences", "ablation/run.sh", "ablation.jsonl"),
     "boundaries": ("sentences", "discourse/boundaries.sh", "boundaries.jsonl"),
@@ -70,9 +75,9 @@ def read(path: str) -> Any:  # whatever the study wrote there
     return read_json(kept(file) / inside)
 
 
-def rival(system: str) -> str:
-    """The right answers of a rival of `discourse/rivals.yaml`, in percent: least to most of its seeds."""
-    accuracy = read(RIVALS)["systems"][system]["contrastive"]["10-16"]["accuracy"]
+def rival(system: str, study: str = RIVALS, test: str = "10-16") -> str:
+    """The right answers of a system of a comparison, in percent: least to most of its seeds."""
+    accuracy = read(study)["systems"][system]["contrastive"][test]["accuracy"]
     return f"{accuracy['least']:.1f} to {accuracy['most']:.1f}"
 
 
@@ -142,10 +147,18 @@ def discourse() -> Iterator[Claim]:
     number = right("doc", "doc-sinusoidal", "scaleformer", "scaleformer-relative")
     number += f"; G-Transformer, four rates: {' to '.join(f(row[3] for row in rates) for f in (min, max))}"
     yield Claim("attention to all words of the document, five models: right, %", number, "1", "discourse")
-    rivals = ("doc", "equal start, all words of the document"), ("replace", "context heads in place of others")
-    for name, start in rivals:
-        number = f"{rival(name)}; {read(RIVALS)['systems'][name]['contrastive']['10-16']['foreign']['difference']:+.1f}"
-        yield Claim(f"{start}: right, %; true − foreign", number, "3", "rivals")
+    rivals = (
+        ("doc", RIVALS, "rivals", "10-16", "equal start, all words of the document"),
+        ("doc-half-rate", RIVALS, "rivals", "10-16", "… at half the learning rate"),
+        ("replace", RIVALS, "rivals", "10-16", "context heads in place of others"),
+        ("g_transformer", PUBLISHED, "published", "10-16", "G-Transformer from a sentence model"),
+        ("han", PUBLISHED, "published", "10-16", "HAN from a sentence model, 12 sentences back"),
+        ("replace", SAME_NAME, "same-name", "128, other name", "context heads, 128 sentences about another person"),
+        ("replace", SAME_NAME, "same-name", "128, same name", "… about the question's person"),
+    )
+    for name, study, key, test, words in rivals:
+        foreign = read(study)["systems"][name]["contrastive"][test]["foreign"]["difference"]
+        yield Claim(f"{words}: right, %; true − foreign", f"{rival(name, study, test)}; {foreign:+.1f}", "3", key)
     starts = [n for name, seeds in read("learning.json").items() if name.startswith("random") and name.endswith("flat")
               for n in seeds.values()]  # fmt: skip
     number = f"{sum(n is not None for n in starts)} of {len(starts)}"
@@ -494,6 +507,15 @@ def sizes() -> Iterator[tuple[str, ...]]:
         yield "games", "227,336", "`_small`", "3.0", name, f"{score:.1f}"
 
 
+def phenomena() -> Iterator[tuple[str, ...]]:
+    """What the published models answer in documents of 10 to 16 sentences, seed by seed."""
+    kinds = "ellipsis", "pronoun", "address", "sense"
+    yield "system", "seed", *kinds
+    for system, seed in product(("g_transformer", "han"), "123"):
+        by = read(f"published.jsonl/published/{system}/seed-{seed}/10-16.true.json")["by"]["phenomenon"]
+        yield system, seed, *(f"{by[kind]['accuracy']:.1f}" for kind in kinds)
+
+
 def hours() -> Iterator[tuple[str, ...]]:
     """How long the trainings took of which a study kept the time, each counted once."""
     yield "study", "trainings", "hours of a core"
@@ -552,6 +574,8 @@ def numbers() -> dict[str, str]:
         "look-up": f"{retrieval:.0f}",
         "doc-equal": rival("doc"),
         "replace": rival("replace"),
+        "g-transformer": rival("g_transformer", PUBLISHED),
+        "han": rival("han", PUBLISHED),
         "far": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="2048-sentences"),
         "foreign": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="foreign-context"),
         "chance": right("sentence"),
@@ -564,7 +588,7 @@ def numbers() -> dict[str, str]:
 TABLES = {
     "forms": forms, "memory": memories, "models": models, "gains": gains,
     "sentences": found_sentences, "sizes": sizes, "dialogue": dialogue_scores,
-    "mechanisms": mechanisms, "boundaries": boundaries, "hours": hours,
+    "mechanisms": mechanisms, "boundaries": boundaries, "hours": hours, "phenomena": phenomena,
 }  # fmt: skip
 
 
