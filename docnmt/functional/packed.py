@@ -236,7 +236,7 @@ def packed_attention(
         (Tq, h, dv); 0 for a query whose key span is empty. The softmax is computed in float32 at least.
     """
     _check(q, k, v, q_spans, k_spans, distance_scores)
-    if q.is_cuda and distance_scores is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
+    if distance_scores is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
         if takes_short(q, q_spans, k_spans):
             from docnmt.functional.kernels.attention import short_attention
 

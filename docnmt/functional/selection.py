@@ -168,7 +168,7 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
     One product a document, some queries at a time. Of equal sentences the same row always keeps the same ones. A key
     that is not finite counts as 0 here, so that it cannot disturb the order of the others.
     """
-    if keys.words.is_cuda and takes_choice(queries.sentences, keys.sentences, policy.top_t):
+    if takes_choice(queries.sentences, keys.sentences, policy.top_t):
         from docnmt.functional.kernels.attention import choose_sentences
 
         layouts, earlier = (queries.layout, keys.layout), policy.visible == "earlier"

@@ -14,8 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -108,13 +107,12 @@ def gradient(
         run.sharded.sum_undivided()
     elif world > 1:
         _sum_gradients(run.model, [report.lacking for report in reports if report.lacking is not None])
-    if world > 1:
-        ranks.sum_over_ranks(after)
+    ranks.sum_over_ranks(after)
     for buffer, value, total in zip(buffers, before, after, strict=True):
         floating = buffer.dtype.is_floating_point
         buffer.copy_(total / len(batches) if floating else total - (len(batches) - 1) * value)
-    stopped = next(filter(None, map(attrgetter("signal"), reports)), "")
-    logs = sorted(chain.from_iterable(map(attrgetter("logs"), reports)), key=itemgetter(0))  # as of one process
+    stopped = next((report.signal for report in reports if report.signal), "")
+    logs = sorted((log for report in reports for log in report.logs), key=itemgetter(0))  # as of one process
     if run.sharded is not None:
         launched = run.sharded.gradient_norm()
     else:

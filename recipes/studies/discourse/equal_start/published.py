@@ -27,26 +27,24 @@ def begin_equal(model: nn.Module) -> None:
             keys.copy_(queries)
 
 
-@register_model("g_transformer_equal")
-class EqualGTransformer(GTransformer):
-    """G-Transformer whose global self-attention begins with W^Q = W^K"""
+class EqualStart:
+    """Before the class of a model: it begins so."""
 
     @classmethod
     def build(cls, *parts: Any) -> Any:
         model = super().build(*parts)
         begin_equal(model)
         return model
+
+
+@register_model("g_transformer_equal")
+class EqualGTransformer(EqualStart, GTransformer):
+    """G-Transformer whose global self-attention begins with W^Q = W^K"""
 
 
 @register_model("han_equal")
-class EqualHan(Han):
+class EqualHan(EqualStart, Han):
     """HAN whose words begin with equal projections of queries and keys"""
-
-    @classmethod
-    def build(cls, *parts: Any) -> Any:
-        model = super().build(*parts)
-        begin_equal(model)
-        return model
 
 
 register_sizes("g_transformer_equal")
