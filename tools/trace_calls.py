@@ -6,6 +6,7 @@
 Trains three updates on a toy corpus, translates two lines by the public commands, and records every Python function of
 docnmt that is entered:
 
+- from text to a batch is docnmt-preprocess in one process, and the first two documents of training as a batch;
 - an update lasts from the moment the loop seeds torch to the optimizer's step: the batch, the loss, the gradient;
 - a translation is the whole of `docnmt-translate`, from parsing its options to its last line, imports included;
 - a request is the second one in DeepL's form to the service, from its first byte to its last, in all threads;
@@ -28,8 +29,9 @@ import tempfile
 import threading
 from itertools import pairwise
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, SimpleNamespace
 
+import numpy as np
 import torch
 from anyio.from_thread import start_blocking_portal
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -74,16 +76,26 @@ def corpus(prefix: Path, documents: int, seed: int) -> None:
         prefix.with_suffix("." + language).write_text(text + "\n", encoding="utf-8")
 
 
-def prepare(folder: Path) -> Path:
-    """The toy corpus as a data folder."""
+def prepare(folder: Path) -> tuple[Path, list[CodeType]]:
+    """The toy corpus as a data folder, and the calls from its text to a batch of its first documents."""
     from docnmt.cli.preprocess import main
+    from docnmt.core.data_options import DocumentTranslationConfig
+    from docnmt.core.translation_task import DocumentTranslation
+    from docnmt.core.units import ReadingPlan
 
     for split, documents, seed in (("train", 40, 1), ("valid", 6, 2)):
         corpus(folder / split, documents, seed)
     files = ["--trainpref", str(folder / "train"), "--validpref", str(folder / "valid")]
-    if main(["-s", "en", "-t", "de", *files, "--destdir", str(folder / "data"), "--vocab-size", "60"]):
+    recorder = Recorder()
+    sys.setprofile(recorder)
+    status = main(["-s", "en", "-t", "de", *files, "--destdir", str(folder / "data"), "--vocab-size", "60"])
+    if not status:
+        task = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
+        task.dataset("train", SimpleNamespace(reading=ReadingPlan(written=None)), training=True).batch(np.arange(2))
+    sys.setprofile(None)
+    if status:
         sys.exit("error: docnmt-preprocess failed")
-    return folder / "data"
+    return folder / "data", recorder.calls
 
 
 def update(data: Path, run: Path, arch: str) -> list[CodeType]:
@@ -172,9 +184,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
         with contextlib.redirect_stdout(nowhere):  # what goes wrong stands on stderr
-            data = prepare(Path(folder))
+            data, prepared = prepare(Path(folder))
             calls = update(data, Path(folder) / "run", arguments.arch)
         print("| | files | functions | calls | switches of file |\n| --- | --- | --- | --- | --- |")
+        report("text to a batch", prepared)
         report(f"one update of `{arguments.arch}`", calls)
         sys.stdout.flush()
         for what in ("--translate", "--request"):
