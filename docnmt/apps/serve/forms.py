@@ -51,6 +51,7 @@ from docnmt.apps.serve.http import (
     json_response,
     kind_of_upload,
     media_type,
+    of_json,
     parameters,
     wants_lines,
 )
@@ -82,12 +83,8 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
 def _own_request(body: bytes, most: int) -> TranslateRequest:
     """Return the request in a JSON body; `most`: documents and sentences together, or subwords."""
     check_lists(body, most)
-    try:
-        payload = msgspec.json.decode(body, type=TranslateRequest)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        names = f"; expected one of {', '.join(TranslateRequest.__struct_encode_fields__)}"
-        why = f"{error}{names if 'unknown field' in str(error) else ''}"
-        raise Refused(400, "invalid_request", f"the body is not as expected: {why}") from None
+    names = ", ".join(TranslateRequest.__struct_encode_fields__)
+    payload = of_json(body, TranslateRequest, f"; expected one of {names}")
     documents = payload.documents or []
     if (number := len(documents) + sum(map(len, documents))) > most:
         expected = f"expected at most {most:,} (--max-request-tokens): send it in parts"

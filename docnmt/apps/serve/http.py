@@ -100,6 +100,8 @@ MOST_FIELDS = 100_000
 #: The largest number of lists and objects in JSON, which are made at once while nothing else runs.
 MOST_LISTS = 400_000
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+T = TypeVar("T")
+HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")  # of UTF-16, in JSON
 
 
 async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
@@ -149,15 +151,23 @@ def check_lists(body: bytes, most: int = 0) -> None:
         raise too_many("lists and objects", number, allowed)
 
 
+def of_json(body: bytes, kind: type[T], hint: str = "") -> T:
+    """Return the content of a body in JSON; `hint` follows the error of a field that is not in `kind`."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = str(error)
+        if "truncated" in why and (half := HALF_PAIR.search(body)):  # msgspec says no more
+            why = f"{half[0].decode()} is half a surrogate pair, without its other half behind it"
+        why += hint if "unknown field" in why else ""
+        raise Refused(400, "invalid_request", f"the body is not as expected: {why}") from None
+
+
 def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any]:
     """Return the fields of a body of media type `kind`, by name; in a form, only the fields in `lists` are lists."""
     if kind == JSON:
         check_lists(body)
-        try:
-            values: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Refused(400, "invalid_request", f"the body is not as expected: {error}") from None
-        return values
+        return of_json(body, dict[str, Any])
     if kind != FORM:
         raise Refused(415, "wrong_type", f"expected Content-Type: {JSON} or {FORM}, got '{kind[:80]}'")
     if 3 * body.count(b"%") > len(body):  # each begins %XX; millions of others would hold the interpreter for seconds
