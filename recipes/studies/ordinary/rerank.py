@@ -8,7 +8,8 @@ A language model is a model whose source is `.` for every sentence (`rerank.py t
 scores each candidate after the best translations of the sentences before it, at most --window; after those of the next
 document in their place (*foreign*); and alone (*none*). `choose` takes the best of (log p of the translation model +
 λ·log p of the language model) / subwords, with the λ that gives the highest BLEU on dev, and writes OUT/none,
-OUT/true and OUT/foreign with the document structure of test.de; foreign uses the λ of true.
+OUT/true and OUT/foreign with the document structure of test.de, and OUT/best without a language model; foreign uses
+the λ of true.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def contexts(best: Sequence[Sequence[str]], window: int) -> Iterator[dict[str, l
             }
 
 
-def score(nbest: Path, reference: Path, path: str, out: Path, window: int) -> None:
+def score(nbest: Path, reference: Path, path: str, out: Path, window: int, kinds: Sequence[str]) -> None:
     """Write a line of JSON a sentence: texts, and log p a subword of both models."""
     import docnmt
 
@@ -71,7 +72,7 @@ def score(nbest: Path, reference: Path, path: str, out: Path, window: int) -> No
     asked: list[tuple[int, str, list[str]]] = []
     for number, (entries, context) in enumerate(zip(lists, contexts(best, window), strict=True)):
         rows.append({"text": [text for _, text in entries], "mt": [value for value, _ in entries]})
-        for kind in CONTEXTS:
+        for kind in kinds:
             rows[-1][kind] = []
             asked += [(number, kind, [*context[kind], text]) for _, text in entries]
     for first in range(0, len(asked), AT_ONCE):
@@ -98,14 +99,15 @@ def choose(dev: Path, reference: Path, test: Path, structure: Path, out: Path) -
     right = [line for document in documents(reference) for line in document]
     lengths = [len(document) for document in documents(structure)]
     out.mkdir(parents=True, exist_ok=True)
-    weights: dict[str, float] = {}
-    for kind in CONTEXTS:
-        bleu = {w: BLEU().corpus_score(chosen(tuning, kind, w), [right]).score for w in WEIGHTS}
-        weights[kind] = weights["true"] if kind == "foreign" else max(bleu, key=lambda w: (bleu[w], -w))
-        lines = iter(chosen(rows, kind, weights[kind]))
+    weights = {"best": 0.0}
+    for kind in ("best", *(kind for kind in CONTEXTS if kind in rows[0])):
+        if kind != "best":
+            bleu = {w: BLEU().corpus_score(chosen(tuning, kind, w), [right]).score for w in WEIGHTS}
+            weights[kind] = weights["true"] if kind == "foreign" else max(bleu, key=lambda w: (bleu[w], -w))
+            print(f"{kind}: λ {weights[kind]:.2f}, dev BLEU {bleu[weights[kind]]:.2f}, without {bleu[0.0]:.2f}")
+        lines = iter(chosen(rows, kind if kind != "best" else "mt", weights[kind]))
         text = "\n".join("".join(f"{next(lines)}\n" for _ in range(length)) for length in lengths)
         (out / kind).write_text(text, encoding="utf-8")
-        print(f"{kind}: λ {weights[kind]:.2f}, dev BLEU {bleu[weights[kind]]:.2f}, without {bleu[0.0]:.2f}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,6 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     one.add_argument("model")
     one.add_argument("out", type=Path)
     one.add_argument("--window", type=int, default=5, help="sentences of context [5]")
+    one.add_argument("--contexts", nargs="+", choices=CONTEXTS, default=CONTEXTS, help="[all]")
     one = commands.add_parser("choose", help="choose among candidates")
     for name in ("dev", "reference", "test", "structure", "out"):
         one.add_argument(name, type=Path)
@@ -130,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Path(f"{options.out}.en").write_text("".join(".\n" if line else "\n" for line in lines), encoding="utf-8")
         Path(f"{options.out}{options.file.suffix}").write_bytes(options.file.read_bytes())
     elif options.command == "score":
-        score(options.nbest, options.reference, options.model, options.out, options.window)
+        score(options.nbest, options.reference, options.model, options.out, options.window, options.contexts)
     else:
         choose(options.dev, options.reference, options.test, options.structure, options.out)
     return 0
