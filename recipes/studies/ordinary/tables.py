@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -47,30 +47,42 @@ def oracle(kept: Path) -> Iterator[str]:
         yield f"| {name} | {cells} |".replace("-", "−")
 
 
-def composition(kept: Path) -> Iterator[str]:
-    """A table of the composed data: means of the seeds, least to most."""
+def systems(kept: Path, study: str, baselines: Mapping[str, str]) -> Iterator[str]:
+    """A table of the systems of a comparison, each beside its baseline: means of the seeds, least to most."""
     yield "| nats a subword of dev | seeds | with its document | − sentence, same text | foreign − true | none − true |"
     yield "| --- | ---: | --- | --- | --- | --- |"
-    names = ("sentence", "document", "sentence-composed", "document-composed")
-    systems = {name: losses(kept / "composition" / name) for name in names}
-    for name, seeds in systems.items():
+    trained = {name: losses(kept / study / name) for name in baselines}
+    for name, seeds in trained.items():
         if not seeds:
             continue
-        cells = [str(len(seeds)), spread([one["nll"] for one in seeds.values()])]
-        if name.startswith("document"):
-            beside = systems[name.replace("document", "sentence")]
-            cells.append(spread([one["nll"] - beside[seed]["nll"] for seed, one in seeds.items()], signed=True))
-            for other in ("nll_foreign", "nll_none"):
-                cells.append(spread([one[other] - one["nll"] for one in seeds.values()], signed=True))
-        yield f"| {' | '.join([name, *cells])} |{' |' * (5 - len(cells))}"
+        beside = trained[baselines[name]]
+        cells = [name, str(len(seeds)), spread([one["nll"] for one in seeds.values()]), "", "", ""]
+        if baselines[name] != name:
+            cells[3] = spread([one["nll"] - beside[seed]["nll"] for seed, one in seeds.items()], signed=True)
+        for column, other in ((4, "nll_foreign"), (5, "nll_none")):
+            if all(other in one for one in seeds.values()):
+                cells[column] = spread([one[other] - one["nll"] for one in seeds.values()], signed=True)
+        yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
+
+
+#: The baseline of each system, by study.
+COMPOSITION = {
+    "sentence": "sentence", "document": "sentence", "sentence-composed": "sentence-composed",
+    "document-composed": "sentence-composed",
+}  # fmt: skip
+BATCHES = dict.fromkeys(("sentence", "sentence-documents", "document", "document-pieces"), "sentence")
+LANGUAGE_MODELS = {"sentence": "sentence", "document": "sentence"}
 
 
 def main() -> None:
-    """Print both tables, an empty line between them."""
+    """Print the tables, an empty line between two."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kept", type=Path)
     kept = parser.parse_args().kept
-    tables = [oracle(kept)] + ([composition(kept)] if find(kept / "composition", "*/*/model/train.jsonl") else [])
+    tables = [oracle(kept)]
+    for study, baselines in (("composition", COMPOSITION), ("batches", BATCHES), ("lm", LANGUAGE_MODELS)):
+        if find(kept / study, "*/*/model/train.jsonl"):
+            tables.append(systems(kept, study, baselines))
     print("\n\n".join("\n".join(table) for table in tables))
 
 
