@@ -23,13 +23,14 @@ if [ ! -e ordinary/bin-lm/meta.json ]; then
 fi
 docnmt-compare "$study/lm.yaml"
 mkdir -p ordinary/rerank
+awk -v RS= -v ORS='\n\n' 'NR <= 100' $text/dev.de > $text/dev100.de # weights are chosen on these documents
 for seed in 1 2 3; do
-    for part in "dev plain valid" "tests test test"; do
-        read -r name bin split <<< "$part"
+    for part in "dev100 plain valid --gen-first 100" "tests test test"; do
+        read -r name bin split first <<< "$part"
         out=ordinary/rerank/$name.$seed
         if [ ! -e $out.nbest ]; then
             docnmt-generate ordinary/bin-$bin --path ordinary/batches/sentence/seed-$seed/model --gen-subset $split \
-                --beam 10 --nbest 10 > $out.nbest.part
+                $first --beam 10 --nbest 10 > $out.nbest.part
             mv $out.nbest.part $out.nbest
         fi
         [ -e $out.sentence.jsonl ] || rerank score $out.nbest $text/$name.de \
@@ -38,7 +39,7 @@ for seed in 1 2 3; do
             ordinary/lm/document/seed-$seed/model $out.document.jsonl
     done
     for system in sentence document; do
-        rerank choose ordinary/rerank/dev.$seed.$system.jsonl $text/dev.de ordinary/rerank/tests.$seed.$system.jsonl \
+        rerank choose ordinary/rerank/dev100.$seed.$system.jsonl $text/dev100.de ordinary/rerank/tests.$seed.$system.jsonl \
             $text/tests.de ordinary/rerank/$system.$seed > ordinary/rerank/$system.$seed.txt
     done
 done
