@@ -15,6 +15,9 @@ if [ ! -e ordinary/bin-test/meta.json ]; then
         for each in "${tests[@]}"; do cat "$text/$each.test.$side"; echo; done > $text/tests.$side
     done
     docnmt-preprocess -s en -t de --srcdict ordinary/bin-plain --testpref $text/tests --destdir ordinary/bin-test
+    # weights are chosen on every third document of dev
+    for side in en de; do awk -v RS= -v ORS='\n\n' 'NR % 3 == 1' $text/dev.$side > $text/weights.$side; done
+    docnmt-preprocess -s en -t de --srcdict ordinary/bin-plain --testpref $text/weights --destdir ordinary/bin-weight
 fi
 if [ ! -e ordinary/bin-lm/meta.json ]; then
     for split in train dev; do rerank text $text/$split.de ordinary/text/lm.$split; done
@@ -23,14 +26,12 @@ if [ ! -e ordinary/bin-lm/meta.json ]; then
 fi
 docnmt-compare "$study/lm.yaml"
 mkdir -p ordinary/rerank
-awk -v RS= -v ORS='\n\n' 'NR <= 100' $text/dev.de > $text/dev100.de # weights are chosen on these documents
 for seed in 1 2 3; do
-    for part in "dev100 plain valid --gen-first 100" "tests test test"; do
-        read -r name bin split first <<< "$part"
+    for name in weights tests; do
         out=ordinary/rerank/$name.$seed
         if [ ! -e $out.nbest ]; then
-            docnmt-generate ordinary/bin-$bin --path ordinary/batches/sentence/seed-$seed/model --gen-subset $split \
-                $first --beam 10 --nbest 10 > $out.nbest.part
+            docnmt-generate ordinary/bin-${name%s} --path ordinary/batches/sentence/seed-$seed/model \
+                --beam 10 --nbest 10 > $out.nbest.part
             mv $out.nbest.part $out.nbest
         fi
         [ -e $out.sentence.jsonl ] || rerank score $out.nbest $text/$name.de \
@@ -39,7 +40,7 @@ for seed in 1 2 3; do
             ordinary/lm/document/seed-$seed/model $out.document.jsonl
     done
     for system in sentence document; do
-        rerank choose ordinary/rerank/dev100.$seed.$system.jsonl $text/dev100.de ordinary/rerank/tests.$seed.$system.jsonl \
+        rerank choose ordinary/rerank/weights.$seed.$system.jsonl $text/weights.de ordinary/rerank/tests.$seed.$system.jsonl \
             $text/tests.de ordinary/rerank/$system.$seed > ordinary/rerank/$system.$seed.txt
     done
 done
