@@ -23,9 +23,13 @@ from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 
+import docnmt
+from docnmt.core.scoring.discourse import ForcedExample
+from docnmt.core.search.translate import forced_scores
+from docnmt.runtime.progress import Progress
+
 WEIGHTS = [step / 20 for step in range(21)]  # λ
 CONTEXTS = ("none", "true", "foreign")
-AT_ONCE = 2000  # candidates
 Row = Mapping[str, Any]
 
 
@@ -60,27 +64,25 @@ def contexts(best: Sequence[Sequence[str]], window: int) -> Iterator[dict[str, l
 
 def score(nbest: Path, reference: Path, path: str, out: Path, window: int, kinds: Sequence[str]) -> None:
     """Write a line of JSON a sentence: texts, and log p a subword of both models."""
-    import docnmt
-
-    model = docnmt.load(path)
+    loaded = docnmt.load(path).models
     lists = candidates(nbest.read_text(encoding="utf-8").splitlines())
     lengths = [len(document) for document in documents(reference)]
     assert sum(lengths) == len(lists), f"{nbest}: {len(lists)} sentences, {reference}: {sum(lengths)}"
     words = iter([entries[0][1] for entries in lists])
     best = [[next(words) for _ in range(length)] for length in lengths]
     rows: list[dict[str, Any]] = []
-    asked: list[tuple[int, str, list[str]]] = []
-    for number, (entries, context) in enumerate(zip(lists, contexts(best, window), strict=True)):
+    examples = []
+    for entries, context in zip(lists, contexts(best, window), strict=True):
         rows.append({"text": [text for _, text in entries], "mt": [value for value, _ in entries]})
         for kind in kinds:
-            rows[-1][kind] = []
-            asked += [(number, kind, [*context[kind], text]) for _, text in entries]
-    for first in range(0, len(asked), AT_ONCE):
-        part = asked[first : first + AT_ONCE]
-        scores = model.score([["."] * len(lines) for *_, lines in part], [lines for *_, lines in part])
-        for (number, kind, _), values in zip(part, scores, strict=True):
-            rows[number][kind].append(values[-1])
-        print(f"{first + len(part):,} of {len(asked):,}", file=sys.stderr)
+            before = tuple(context[kind])
+            examples += [ForcedExample((".",) * len(before), ".", before, text) for _, text in entries]
+    with Progress(len(examples), "scoring", unit="candidates") as bar:
+        scores = iter(
+            forced_scores(loaded.models, loaded.task, examples, max_tokens=20000, lenpen=1.0, progress=bar.update)
+        )
+    for row in rows:
+        row.update({kind: [next(scores) for _ in row["mt"]] for kind in kinds})
     out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
