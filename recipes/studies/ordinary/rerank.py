@@ -103,9 +103,11 @@ def choose(dev: Path, reference: Path, test: Path, structure: Path, out: Path) -
     out.mkdir(parents=True, exist_ok=True)
     weights = {"best": 0.0}
     for kind in ("best", *(kind for kind in CONTEXTS if kind in rows[0])):
-        if kind != "best":
+        if kind == "foreign":
+            weights[kind] = weights["true"]
+        elif kind != "best":
             bleu = {w: BLEU().corpus_score(chosen(tuning, kind, w), [right]).score for w in WEIGHTS}
-            weights[kind] = weights["true"] if kind == "foreign" else max(bleu, key=lambda w: (bleu[w], -w))
+            weights[kind] = max(bleu, key=lambda w: (bleu[w], -w))
             print(f"{kind}: λ {weights[kind]:.2f}, dev BLEU {bleu[weights[kind]]:.2f}, without {bleu[0.0]:.2f}")
         lines = iter(chosen(rows, kind if kind != "best" else "mt", weights[kind]))
         text = "\n".join("".join(f"{next(lines)}\n" for _ in range(length)) for length in lengths)

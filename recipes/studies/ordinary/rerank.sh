@@ -36,8 +36,9 @@ for seed in 1 2 3; do
         fi
         [ -e $out.sentence.jsonl ] || rerank score $out.nbest $text/$name.de \
             ordinary/lm/sentence/seed-$seed/model $out.sentence.jsonl --contexts none
+        case $name in tests) contexts=(true foreign) ;; *) contexts=(true) ;; esac
         [ -e $out.document.jsonl ] || rerank score $out.nbest $text/$name.de \
-            ordinary/lm/document/seed-$seed/model $out.document.jsonl
+            ordinary/lm/document/seed-$seed/model $out.document.jsonl --contexts "${contexts[@]}"
     done
     for system in sentence document; do
         rerank choose ordinary/rerank/weights.$seed.$system.jsonl $text/weights.de ordinary/rerank/tests.$seed.$system.jsonl \
