@@ -101,7 +101,7 @@ MOST_FIELDS = 100_000
 MOST_LISTS = 400_000
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 T = TypeVar("T")
-HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")  # of UTF-16, in JSON
+HALF_PAIR = re.compile(rb"(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2})(?!\\u[dD][c-fC-F])")  # of UTF-16, in JSON
 
 
 async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
@@ -158,7 +158,7 @@ def of_json(body: bytes, kind: type[T], hint: str = "") -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = str(error)
         if "truncated" in why and (half := HALF_PAIR.search(body)):  # msgspec says no more
-            why = f"{half[0].decode()} is half a surrogate pair, without its other half behind it"
+            why = f"{half[1].decode()} is half a surrogate pair, without its other half behind it"
         why += hint if "unknown field" in why else ""
         raise Refused(400, "invalid_request", f"the body is not as expected: {why}") from None
 

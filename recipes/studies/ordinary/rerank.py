@@ -6,10 +6,10 @@
 
 A language model is a model whose source is `.` for every sentence (`rerank.py text FILE.de OUT` writes such text). It
 scores each candidate after the best translations of the sentences before it, at most --window; after those of the next
-document in their place (*foreign*); and alone (*none*). `choose` takes the best of (log p of the translation model +
-λ·log p of the language model) / subwords, with the λ that gives the highest BLEU on dev, and writes OUT/none,
-OUT/true and OUT/foreign with the document structure of test.de, and OUT/best without a language model; foreign uses
-the λ of true.
+document in their place (*foreign*); and alone (*none*). `choose` takes the highest mean log p a subword of the
+translation model + λ · that of the language model, with the λ from 0 to 1 of the highest BLEU on dev. It writes
+OUT/none, OUT/true and OUT/foreign with the document structure of test.de, and OUT/best without a language model;
+foreign uses the λ of true.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def candidates(lines: Iterable[str]) -> list[list[tuple[float, str]]]:
     sentences: dict[int, list[tuple[float, str]]] = {}
     for line in lines:
         if line.startswith("D-"):
-            name, score, text = line.rstrip("\n").split("\t")
+            name, score, text = line.rstrip("\n").split("\t", 2)
             sentences.setdefault(int(name[2:]), []).append((float(score), text))
     return [sentences[number] for number in range(len(sentences))]
 
@@ -65,7 +65,7 @@ def contexts(best: Sequence[Sequence[str]], window: int) -> Iterator[dict[str, l
 def score(nbest: Path, reference: Path, path: str, out: Path, window: int, kinds: Sequence[str]) -> None:
     """Write a line of JSON a sentence: texts, and log p a subword of both models."""
     loaded = docnmt.load(path).models
-    lists = candidates(nbest.read_text(encoding="utf-8").splitlines())
+    lists = candidates(nbest.read_text(encoding="utf-8").split("\n"))
     lengths = [len(document) for document in documents(reference)]
     assert sum(lengths) == len(lists), f"{nbest}: {len(lists)} sentences, {reference}: {sum(lengths)}"
     words = iter([entries[0][1] for entries in lists])
@@ -79,7 +79,7 @@ def score(nbest: Path, reference: Path, path: str, out: Path, window: int, kinds
             examples += [ForcedExample((".",) * len(before), ".", before, text) for _, text in entries]
     with Progress(len(examples), "scoring", unit="candidates") as bar:
         scores = iter(
-            forced_scores(loaded.models, loaded.task, examples, max_tokens=20000, lenpen=1.0, progress=bar.update)
+            forced_scores(loaded.models, loaded.task, examples, max_tokens=4000, lenpen=1.0, progress=bar.update)
         )
     for row in rows:
         row.update({kind: [next(scores) for _ in row["mt"]] for kind in kinds})
@@ -97,7 +97,7 @@ def chosen(rows: Sequence[Row], kind: str, weight: float) -> list[str]:
 
 def choose(dev: Path, reference: Path, test: Path, structure: Path, out: Path) -> None:
     """Choose the weights on dev, and write the translations of the test text."""
-    tuning, rows = ([json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in (dev, test))
+    tuning, rows = ([json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]] for path in (dev, test))
     right = [line for document in documents(reference) for line in document]
     lengths = [len(document) for document in documents(structure)]
     out.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,11 @@ def choose(dev: Path, reference: Path, test: Path, structure: Path, out: Path) -
             bleu = {w: BLEU().corpus_score(chosen(tuning, kind, w), [right]).score for w in WEIGHTS}
             weights[kind] = max(bleu, key=lambda w: (bleu[w], -w))
             print(f"{kind}: λ {weights[kind]:.2f}, dev BLEU {bleu[weights[kind]]:.2f}, without {bleu[0.0]:.2f}")
-        lines = iter(chosen(rows, kind if kind != "best" else "mt", weights[kind]))
+        texts = chosen(rows, kind if kind != "best" else "mt", weights[kind])
+        if kind != "best":
+            changed = sum(text != row["text"][0] for text, row in zip(texts, rows, strict=True))
+            print(f"{kind}: {changed:,} of {len(rows):,} sentences of the test changed")
+        lines = iter(texts)
         text = "\n".join("".join(f"{next(lines)}\n" for _ in range(length)) for length in lengths)
         (out / kind).write_text(text, encoding="utf-8")
 
@@ -133,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         one.add_argument(name, type=Path)
     options = parser.parse_args(argv)
     if options.command == "text":
-        lines = options.file.read_text(encoding="utf-8").splitlines()
+        lines = options.file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
         Path(f"{options.out}.en").write_text("".join(".\n" if line else "\n" for line in lines), encoding="utf-8")
         Path(f"{options.out}{options.file.suffix}").write_bytes(options.file.read_bytes())
     elif options.command == "score":

@@ -15,7 +15,8 @@ if [ ! -e ordinary/bin-test/meta.json ]; then
         for each in "${tests[@]}"; do cat "$text/$each.test.$side"; echo; done > $text/tests.$side
     done
     docnmt-preprocess -s en -t de --srcdict ordinary/bin-plain --testpref $text/tests --destdir ordinary/bin-test
-    # weights are chosen on every third document of dev
+fi
+if [ ! -e ordinary/bin-weight/meta.json ]; then # weights are chosen on every third document of dev
     for side in en de; do awk -v RS= -v ORS='\n\n' 'NR % 3 == 1' $text/dev.$side > $text/weights.$side; done
     docnmt-preprocess -s en -t de --srcdict ordinary/bin-plain --testpref $text/weights --destdir ordinary/bin-weight
 fi
@@ -26,6 +27,12 @@ if [ ! -e ordinary/bin-lm/meta.json ]; then
 fi
 docnmt-compare "$study/lm.yaml"
 mkdir -p ordinary/rerank
+score() { # SYSTEM CONTEXT …: of the candidates of $name and $seed
+    local scores=$out.$1.jsonl
+    [ -e $scores ] && return
+    rerank score $out.nbest $text/$name.de ordinary/lm/$1/seed-$seed/model $scores.part --contexts "${@:2}"
+    mv $scores.part $scores
+}
 for seed in 1 2 3; do
     for name in weights tests; do
         out=ordinary/rerank/$name.$seed
@@ -34,11 +41,9 @@ for seed in 1 2 3; do
                 --beam 10 --nbest 10 > $out.nbest.part
             mv $out.nbest.part $out.nbest
         fi
-        [ -e $out.sentence.jsonl ] || rerank score $out.nbest $text/$name.de \
-            ordinary/lm/sentence/seed-$seed/model $out.sentence.jsonl --contexts none
-        case $name in tests) contexts=(true foreign) ;; *) contexts=(true) ;; esac
-        [ -e $out.document.jsonl ] || rerank score $out.nbest $text/$name.de \
-            ordinary/lm/document/seed-$seed/model $out.document.jsonl --contexts "${contexts[@]}"
+        score sentence none
+        case $name in tests) contexts=(none true foreign) ;; *) contexts=(none true) ;; esac
+        score document "${contexts[@]}"
     done
     for system in sentence document; do
         rerank choose ordinary/rerank/weights.$seed.$system.jsonl $text/weights.de ordinary/rerank/tests.$seed.$system.jsonl \
@@ -46,23 +51,31 @@ for seed in 1 2 3; do
     done
 done
 
-scored() { # NAME SYSTEM PAIRED [FOREIGN]: of all tests and of each
-    local name=$1 first=1 last each file
-    for each in tests "${tests[@]}"; do
-        case $each in
-        tests) last=$(wc -l < $text/tests.de) ;;
-        *) last=$((first + $(wc -l < $text/$each.test.de) - 1)) ;;
-        esac
+# Lines of the tests by set: all, those whose pair does not stand in training, each set; empty lines stay.
+paste -d '\t' $text/train.en $text/train.de > ordinary/rerank/train.pairs
+paste -d '\t' $text/tests.en $text/tests.de | awk 'NR == FNR {seen[$0]; next} $0 == "\t" || !($0 in seen) {print FNR}' \
+    ordinary/rerank/train.pairs - > ordinary/rerank/unseen.lines
+seq "$(wc -l < $text/tests.de)" > ordinary/rerank/tests.lines
+first=1
+for each in "${tests[@]}"; do
+    last=$((first + $(wc -l < $text/$each.test.de) - 1))
+    seq $first $last > ordinary/rerank/$each.lines
+    first=$((last + 2))
+done
+scored() { # NAME SYSTEM PAIRED [FOREIGN]: of each set
+    local name=$1 each file
+    for each in tests unseen "${tests[@]}"; do
         for file in $text/tests.de ordinary/rerank/{document,sentence}.[123]/{best,none,true,foreign}; do
             [ -e $file ] || continue
             mkdir -p ordinary/rerank/$each/$(basename $(dirname $file))
-            sed -n "${first},${last}p" $file > ordinary/rerank/$each/$(basename $(dirname $file))/$(basename $file)
+            awk 'NR == FNR {wanted[$1]; next} FNR in wanted' ordinary/rerank/$each.lines $file \
+                > ordinary/rerank/$each/$(basename $(dirname $file))/$(basename $file)
         done
-        case $each in tests) ;; *) first=$((last + 2)) ;; esac
         (cd ordinary/rerank/$each && docnmt-score --ref plain/tests.de --sys $2 --paired $3 ${4:+--foreign $4} --json \
             > $name.json)
     done
 }
 scored document "$(echo document.{1,2,3}/true)" "$(echo document.{1,2,3}/best)" "$(echo document.{1,2,3}/foreign)"
 scored document-sentence "$(echo document.{1,2,3}/true)" "$(echo sentence.{1,2,3}/none)"
+scored document-none "$(echo document.{1,2,3}/true)" "$(echo document.{1,2,3}/none)"
 scored sentence "$(echo sentence.{1,2,3}/none)" "$(echo sentence.{1,2,3}/best)"

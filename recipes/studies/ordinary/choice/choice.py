@@ -29,8 +29,7 @@ class Choice(LabelSmoothedCrossEntropy):
     """Label-smoothed cross-entropy plus, where the next word has alternatives, `choice` times −log p among these alone.
 
     `table` (V, K) has the alternatives of each subword, itself first, −1 where there are no more; `begins` (V,) says
-    whether a subword begins a word or ends the text, so that the one before it is a whole word. Validation is that of
-    the plain loss."""
+    whether a word ends before a subword. Validation is that of the plain loss."""
 
     Config: type = ChoiceConfig
 
@@ -44,20 +43,22 @@ class Choice(LabelSmoothedCrossEntropy):
         pieces = tokenizer.vocabulary()
         table = torch.from_numpy(np.load(Path(config.alternatives or ""), allow_pickle=False)).long()
         assert len(table) == len(pieces), f"--alternatives: {len(table)} rows for {len(pieces)} subwords"
-        begins = torch.tensor([piece[:1] == "▁" or piece == "</s>" for piece in pieces])
+        begins = torch.tensor([not piece[:1].isalnum() for piece in pieces])  # ▁, punctuation, </s>
         smoothing, r_drop = config.label_smoothing, config.r_drop
         return cls(table, begins, choice=config.choice, label_smoothing=smoothing, r_drop=r_drop)
 
     def _cross_entropy(self, model: Any, predicted: Any, batch: Any) -> tuple[Tensor, Tensor]:
         loss, nll = super()._cross_entropy(model, predicted, batch)
         if model.training:
-            loss = loss + self.choice * self.choices(model.output, predicted, batch.labels)
+            features = predicted if isinstance(predicted, Tensor) else predicted.features
+            loss = loss + self.choice * self.choices(model.output, features, batch.labels)
         return loss, nll
 
     def choices(self, output: torch.nn.Linear, features: Tensor, labels: Tensor) -> Tensor:
         """−log p(label | its alternatives), summed over labels (T,) that are whole words with alternatives."""
+        self.table, self.begins = self.table.to(labels.device), self.begins.to(labels.device)
         known = labels.clamp(min=0)
-        whole = F.pad(self.begins[known[1:]] & (labels[1:] != IGNORE), (0, 1))  # (T,): the next subword begins a word
+        whole = F.pad(self.begins[known[1:]] & (labels[1:] != IGNORE), (0, 1))  # (T,): a word ends here
         rows = ((labels != IGNORE) & whole & (self.table[known, 0] >= 0)).nonzero()[:, 0]
         others = self.table[labels[rows]]  # (L, K)
         logits = torch.einsum("ld,lkd->lk", features[rows], output.weight[others.clamp(min=0)]).float()

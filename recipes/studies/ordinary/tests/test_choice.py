@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -55,3 +56,15 @@ def test_the_choice_is_made_among_alternatives_of_whole_words() -> None:
     logits = output(features)[4, :4].exp().tolist()
     expected = -math.log(logits[1] / (logits[1] + logits[2] + logits[3]))
     assert criterion.choices(output, features, labels).item() == pytest.approx(expected, rel=1e-5)
+
+    class Model(torch.nn.Module):
+        def forward(self, batch: object) -> torch.Tensor:
+            return features
+
+    model, batch = Model(), SimpleNamespace(labels=labels, num_tokens=5)
+    model.output = output
+    training, _, _ = criterion(model, batch)
+    model.eval()
+    validation, _, sums = criterion(model, batch)
+    assert (training - validation).item() == pytest.approx(2.0 * expected, rel=1e-5)
+    assert validation.item() == pytest.approx(float(sums["nll"]), rel=1e-6)

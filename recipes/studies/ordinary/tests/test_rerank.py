@@ -28,14 +28,22 @@ def test_contexts_end_before_the_sentence_and_are_as_long(tool: dict[str, Any]) 
 
 
 def test_the_weight_is_that_of_dev(tool: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"text": ["a wrong one of them", "the right one of them"], "mt": [-1.0, -1.2]}
-    rows = [{**row, "none": [-1.0, -1.0], "true": [-2.0, -1.0], "foreign": [-1.0, -2.0]}] * 3
-    (tmp_path / "rows").write_text("".join(json.dumps(one) + "\n" for one in rows))
-    (tmp_path / "right").write_text("the right one of them\n" * 3)
-    (tmp_path / "structure").write_text("1\n2\n\n3\n")
-    tool["main"](["choose", *(str(tmp_path / name) for name in ("rows", "right", "rows", "structure", "out"))])
-    right, wrong = row["text"][1], row["text"][0]
-    assert (tmp_path / "out" / "true").read_text() == f"{right}\n{right}\n\n{right}\n"
-    for kind in ("none", "foreign"):
-        assert (tmp_path / "out" / kind).read_text() == f"{wrong}\n{wrong}\n\n{wrong}\n"
+    right, wrong = "the right one of them", "a wrong one of these"
+    # The right one leads from λ .25 on with the true context, never with none; above .5 a third one leads with both.
+    row = {"text": [wrong, right, "another"], "mt": [-1.0, -1.2, -3.0]}
+    row |= {"none": [-1.0, -1.0, 3.1], "true": [-2.0, -1.0, 2.6]}
+    tuning = [row] * 2
+    tests = [{**row, "foreign": [-1.0, -1.0, last]} for last in (6.0, 8.0)]  # 8 leads at λ .25, 6 does not
+    for name, rows in (("dev", tuning), ("test", tests)):
+        (tmp_path / name).write_text("".join(json.dumps(one) + "\n" for one in rows))
+    (tmp_path / "right").write_text(f"{right}\n" * 2)
+    (tmp_path / "structure").write_text("1\n\n2\n")
+    tool["main"](["choose", *(str(tmp_path / name) for name in ("dev", "right", "test", "structure", "out"))])
+    written = {kind: (tmp_path / "out" / kind).read_text() for kind in ("best", "none", "true", "foreign")}
+    assert written == {
+        "best": f"{wrong}\n\n{wrong}\n",
+        "none": f"{wrong}\n\n{wrong}\n",
+        "true": f"{right}\n\n{right}\n",
+        "foreign": f"{wrong}\n\nanother\n",
+    }
     assert "true: λ 0.25, dev BLEU 100.00" in capsys.readouterr().out
