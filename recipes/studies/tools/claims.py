@@ -65,6 +65,8 @@ STUDIES = {
     "base": ("translation", "gpu/run.sh", "gpu.jsonl"),
     "ordinary": ("translation", "ordinary/oracle.yaml", "ordinary.jsonl"),
     "composition": ("translation", "ordinary/composition.yaml", "ordinary.jsonl"),
+    "batches": ("translation", "ordinary/batches.yaml", "ordinary.jsonl"),
+    "language-model": ("translation", "ordinary/lm.yaml", "ordinary.jsonl"),
 }
 
 
@@ -245,6 +247,15 @@ def card() -> Iterator[Claim]:
         runs, _, behind, worth = (cell(ORDINARY, 2, row, column) for column in range(1, 5))
         name = f"docmix, `_tiny`, {text}: document − sentence model; foreign − true document, nats"
         yield Claim(name, f"{behind}; {worth}", runs, "composition")
+    for row, text in (
+        ("sentence-documents", "sentence model, batches of whole documents − of single sentences"),
+        ("document ", "document model, batches of whole documents − sentence model"),
+        ("document-pieces", "document model, batches of pieces − sentence model"),
+    ):
+        yield Claim(f"docmix, `_tiny`: {text}, nats", cell(ORDINARY, 3, row, 3), "3", "batches")
+    name = "language model of docmix's German: with its document − of sentences; foreign − true, nats"
+    number = "; ".join(cell(ORDINARY, 4, "document ", column) for column in (3, 4))
+    yield Claim(name, number, "3", "language-model")
 
 
 def nats() -> tuple[float, ...]:
@@ -549,6 +560,7 @@ def numbers() -> dict[str, str]:
                     for corpus in ("manual", "help", "handbooks")] for name in ("fuzzy", "copy-1")}  # fmt: skip
     retrieval = read("retrieval.jsonl/name/contrastive.json")["right"]
     with_document, without, *_ = nats()
+    joined, plain = (float(cell(ORDINARY, table, "sentence ", 2).split()[0]) for table in (2, 3))
     quick, steps = read("quickstart.jsonl/overview.json")["rows"], read("processes.jsonl/gpu-step.json")["rows"]
     return {
         "rnn": " and ".join(f"{score:.0f}" for score in rnns()),
@@ -557,6 +569,9 @@ def numbers() -> dict[str, str]:
         "behind": cell(ORDINARY, 2, "document ", 3).split()[0].lstrip("+"),
         "worth": cell(ORDINARY, 2, "document ", 4).split()[0].lstrip("+"),
         "tag-saves": cell(ORDINARY, 1, "what the tag saves", 4),
+        "batches": cell(ORDINARY, 3, "sentence-documents", 3).split()[0].lstrip("+"),
+        "pieces": cell(ORDINARY, 3, "document-pieces", 3),
+        "concat-saves": f"{plain - joined:.3f}",
         "with": f"{with_document:.4f}",
         "without": f"{without:.4f}",
         "context": f"{without - with_document:.3f}",
