@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 from measured import find, read_text
@@ -66,38 +65,36 @@ def systems(kept: Path, study: str, baselines: Mapping[str, str]) -> Iterator[st
         yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
 
 
-def change(scores: Mapping[str, Any], name: str) -> str:
-    """Difference of means over seeds, interval and p, of the comparison `paired` or `foreign`."""
-    one = scores[name]
+def change(one: Mapping[str, float]) -> str:
+    """Difference of the means over seeds, its interval and p."""
     text = f"{one['difference']:+.2f} ({one['low']:+.2f} to {one['high']:+.2f}), p {one['p_value']:.3f}"
     return text.replace("-", "−")
 
 
 def reranked(kept: Path, metric: str) -> Iterator[str]:
     """A table of what language models choose among ten translations, all tests together first."""
-    yield f"| {metric} | best | sentence − best | document − best | document − sentence | document, true − foreign |"
-    yield "| --- | ---: | --- | --- | --- | --- |"
-    paths = sorted(find(kept / "rerank", "*/document.json"), key=lambda path: (path.parts[-2] != "tests", path))
-    for path in paths:
-        results = {}
-        for name in ("sentence", "document", "document-sentence"):
-            content = json.loads(read_text(path.parent / f"{name}.json"))
-            results[name] = {
-                kind: next(one for one in content[kind]["metrics"] if one["metric"] == metric)
-                for kind in ("paired", "foreign")
-                if kind in content
-            }
-        cells = [
-            path.parts[-2].removesuffix("_ende"),
-            f"{results['document']['paired']['other']:.2f}",
-            change(results["sentence"], "paired"),
-            change(results["document"], "paired"),
-            change(results["document-sentence"], "paired"),
-            change(results["document"], "foreign"),
-        ]
+    yield (
+        f"| {metric} | best | sentence − best | document − best | document − sentence | document, true − none "
+        "| document, true − foreign |"
+    )
+    yield f"| --- | ---: |{' --- |' * 5}"
+    order = ("tests", "unseen")
+    for path in sorted(
+        find(kept / "rerank", "*/document.json"),
+        key=lambda path: (path.parts[-2] not in order, path.parts[-2] == order[1], path),
+    ):
+        read = {name: json.loads(read_text(path.parent / f"{name}.json")) for name in COMPARED}
+        cells = [path.parts[-2].removesuffix("_ende")]
+        for name, kind in (*((name, "paired") for name in COMPARED), ("document", "foreign")):
+            one = next(one for one in read[name][kind]["metrics"] if one["metric"] == metric)
+            cells.append(change(one))
+            if name == "document" and kind == "paired":
+                cells.insert(1, f"{one['other']:.2f}")
         yield f"| {' | '.join(cells)} |"
 
 
+#: Comparisons of reranking, in the order of the table's columns.
+COMPARED = ("sentence", "document", "document-sentence", "document-none")
 #: The baseline of each system, by study.
 COMPOSITION = {
     "sentence": "sentence", "document": "sentence", "sentence-composed": "sentence-composed",
