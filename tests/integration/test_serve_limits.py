@@ -71,7 +71,7 @@ def plain(models: Translating) -> Iterator[TestClient]:
     [
         *(("/translate", body, JSON, 400, "invalid_") for body in (
             b"", b"{", b"[]", b"{}", b'{"text": 1}', b'{"text": "a", "documents": []}', b'{"documents": ["a"]}',
-            b'{"documents": [["a", null]]}', b'{"text": "a", "more": 1}', b'{"text": "\xff"}',
+            b'{"documents": [["a", null]]}', b'{"text": "a", "more": 1}', b'{"text": "\xff"}', b'{"text": "\\ud800"}',
             b'{"text": "a\\u0000b"}', b'{"text": "a\\rb"}', b'{"documents": [["a\\nb"]]}',
             b'{"documents": [["a\\u0000"]]}', b"[" * 100_000, b'{"text": NaN}',
         )),

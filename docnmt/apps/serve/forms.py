@@ -83,8 +83,7 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
 def _own_request(body: bytes, most: int) -> TranslateRequest:
     """Return the request in a JSON body; `most`: documents and sentences together, or subwords."""
     check_lists(body, most)
-    names = ", ".join(TranslateRequest.__struct_encode_fields__)
-    payload = of_json(body, TranslateRequest, f"; expected one of {names}")
+    payload = of_json(body, TranslateRequest)
     documents = payload.documents or []
     if (number := len(documents) + sum(map(len, documents))) > most:
         expected = f"expected at most {most:,} (--max-request-tokens): send it in parts"

@@ -151,15 +151,16 @@ def check_lists(body: bytes, most: int = 0) -> None:
         raise too_many("lists and objects", number, allowed)
 
 
-def of_json(body: bytes, kind: type[T], hint: str = "") -> T:
-    """Return the content of a body in JSON; `hint` follows the error of a field that is not in `kind`."""
+def of_json(body: bytes, kind: type[T]) -> T:
+    """Return the content of a body in JSON; the error of an unknown field names the fields of `kind`, a struct."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = str(error)
         if "truncated" in why and (half := HALF_PAIR.search(body)):  # msgspec says no more
             why = f"{half[1].decode()} is half a surrogate pair, without its other half behind it"
-        why += hint if "unknown field" in why else ""
+        if "unknown field" in why:
+            why += f"; expected one of {', '.join(getattr(kind, '__struct_encode_fields__', ()))}"
         raise Refused(400, "invalid_request", f"the body is not as expected: {why}") from None
 
 
