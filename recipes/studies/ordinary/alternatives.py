@@ -1,11 +1,11 @@
 """The translations that could stand for a target word, as the training corpus has them: a table for `--alternatives`.
 
-    python alternatives.py DATA OUT.npy [--most 8] [--least .05] [--iterations 5]
+    python alternatives.py DATA OUT.npy [--most 16] [--least .1] [--iterations 5]
 
-Alternatives of a word t are the words t' with the largest Σₛ p(s | t)·p(t' | s): what its own sources are otherwise
-translated as (a pivot, as Bannard and Callison-Burch 2005). Both probabilities come from IBM model 1 over the subwords
-of DATA's training split. Words are subwords that begin a word and have a letter. OUT.npy (V, most) has the numbers of
-each word's alternatives, itself first, −1 where there are no more; a word without alternatives has −1 only.
+Alternatives of a word t are the words t' that translate the same source words: the largest cosines of p(s | t) and
+p(s | t'), from IBM model 1 over the subwords of DATA's training split. Words are subwords that begin a word, have a
+letter, and end the word in at least a quarter of the cases. OUT.npy (V, most) has the numbers of each word's
+alternatives, itself first, −1 where there are no more; a word without alternatives has −1 only.
 """
 
 from __future__ import annotations
@@ -53,15 +53,22 @@ def model_1(source: TokenArray, target: TokenArray, size: int, iterations: int) 
     return counts.reshape(size, size)
 
 
+def ending(target: TokenArray, begins: np.ndarray) -> np.ndarray:
+    """How often each subword ends its word (V,), 0 to 1; `begins` (V,), bool: a word ends before it."""
+    ends = np.append(begins[target.tokens[1:]], True)  # (N,)
+    ends[target.offsets[1:][target.lengths() > 0] - 1] = True  # so does a line
+    every = np.bincount(target.tokens, minlength=len(begins))
+    return np.bincount(target.tokens, ends, minlength=len(begins)) / np.maximum(every, 1)
+
+
 def alternatives(counts: np.ndarray, words: np.ndarray, most: int, least: float) -> np.ndarray:
     """The table (V, most) of words (V,), bool, that have two alternatives or more of at least `least`."""
-    translations = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-9)  # p(t | s)
-    origins = counts / np.maximum(counts.sum(axis=0, keepdims=True), 1e-9)  # p(s | t), a column a target subword
-    pivot = origins.T @ translations  # (V, V), row t: p(t' | its sources)
-    pivot[:, ~words] = 0
+    origins = counts / np.maximum(np.sqrt((counts**2).sum(axis=0)), 1e-9)  # (V, V), a column a target subword
+    origins[:, ~words] = 0
+    cosines = origins.T @ origins  # (V, V)
     table = np.full((len(counts), most), -1, dtype=np.int32)
     for word in np.flatnonzero(words & (counts.sum(axis=0) > 0)):
-        row = pivot[word].copy()
+        row = cosines[word]
         row[word] = np.inf  # itself first
         best = np.argsort(-row, kind="stable")[:most]
         best = best[row[best] >= least]
@@ -75,14 +82,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--most", type=int, default=8)
-    parser.add_argument("--least", type=float, default=0.05)
+    parser.add_argument("--most", type=int, default=16)
+    parser.add_argument("--least", type=float, default=0.1)
     parser.add_argument("--iterations", type=int, default=5)
     options = parser.parse_args()
     corpus = ParallelCorpus.open(options.data, "train")
     pieces = Tokenizer.from_bytes((options.data / "tokenizer.model").read_bytes()).vocabulary()
     words = np.array([piece[:1] == "▁" and any(map(str.isalpha, piece)) for piece in pieces])
     assert corpus.target is not None
+    words &= ending(corpus.target, np.array([not piece[:1].isalnum() for piece in pieces])) >= 0.25
     counts = model_1(corpus.source, corpus.target, len(pieces), options.iterations)
     table = alternatives(counts, words, options.most, options.least)
     np.save(options.out, table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,30 +30,33 @@ class Choice(LabelSmoothedCrossEntropy):
     """Label-smoothed cross-entropy plus, where the next word has alternatives, `choice` times −log p among these alone.
 
     `table` (V, K) has the alternatives of each subword, itself first, −1 where there are no more; `begins` (V,) says
-    whether a word ends before a subword. Validation is that of the plain loss."""
+    whether a word ends before a subword. The loss of validation is the plain one; −log p of the choices is logged as
+    `choice`, divided by the number of all labels."""
 
     Config: type = ChoiceConfig
+    metrics: tuple[str, ...] = ("nll", "choice")
 
-    def __init__(self, table: Tensor, begins: Tensor, *, choice: float, label_smoothing: float, r_drop: float = 0.0):
-        super().__init__(label_smoothing=label_smoothing, r_drop=r_drop)
+    def __init__(self, table: Tensor, begins: Tensor, *, choice: float, label_smoothing: float):
+        super().__init__(label_smoothing=label_smoothing)
         self.table, self.begins, self.choice = table, begins, choice
 
     @classmethod
     def build(cls, config: ChoiceConfig, task: Any) -> Choice:  # type: ignore[override]  # the own options
-        tokenizer = task.target_tokenizer
-        pieces = tokenizer.vocabulary()
+        pieces = task.target_tokenizer.vocabulary()
         table = torch.from_numpy(np.load(Path(config.alternatives or ""), allow_pickle=False)).long()
         assert len(table) == len(pieces), f"--alternatives: {len(table)} rows for {len(pieces)} subwords"
+        assert not config.r_drop, "--r-drop is not for --criterion choice"
         begins = torch.tensor([not piece[:1].isalnum() for piece in pieces])  # ▁, punctuation, </s>
-        smoothing, r_drop = config.label_smoothing, config.r_drop
-        return cls(table, begins, choice=config.choice, label_smoothing=smoothing, r_drop=r_drop)
+        return cls(table, begins, choice=config.choice, label_smoothing=config.label_smoothing)
 
-    def _cross_entropy(self, model: Any, predicted: Any, batch: Any) -> tuple[Tensor, Tensor]:
-        loss, nll = super()._cross_entropy(model, predicted, batch)
+    def __call__(self, model: Any, batch: Any) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
+        predicted = model(batch)
+        loss, nll = self._cross_entropy(model, predicted, batch)
+        features = predicted if isinstance(predicted, Tensor) else predicted.features
+        choice = self.choices(model.output, features, batch.labels)
         if model.training:
-            features = predicted if isinstance(predicted, Tensor) else predicted.features
-            loss = loss + self.choice * self.choices(model.output, features, batch.labels)
-        return loss, nll
+            loss = loss + self.choice * choice
+        return loss, batch.num_tokens, {"nll": nll.detach(), "choice": choice.detach()}
 
     def choices(self, output: torch.nn.Linear, features: Tensor, labels: Tensor) -> Tensor:
         """−log p(label | its alternatives), summed over labels (T,) that are whole words with alternatives."""

@@ -38,10 +38,15 @@ def test_model_1_is_that_of_its_definition(tool: dict[str, Any]) -> None:
     np.testing.assert_allclose(tool["model_1"](source, target, 6, 3), counts, atol=1e-5)
 
 
+def test_how_often_a_subword_ends_its_word(tool: dict[str, Any]) -> None:
+    lines = TokenArray.from_lists([[0, 1, 0], [], [0, 0], [1, 2]], 3)  # 1 and 2 go on with a word
+    np.testing.assert_allclose(tool["ending"](lines, np.array([True, False, False])), [3 / 4, 1 / 2, 1])
+
+
 def test_alternatives_share_a_source(tool: dict[str, Any]) -> None:
     counts = np.zeros((5, 5), dtype=np.float32)
     counts[0, 1], counts[0, 2], counts[3, 4] = 6, 4, 9  # word 0 is 1 or 2; word 3 is 4 alone
-    table = tool["alternatives"](counts, np.array([False, True, True, False, True]), 3, 0.05)
+    table = tool["alternatives"](counts, np.array([False, True, True, False, True]), 3, 0.2)
     assert table.tolist() == [[-1, -1, -1], [1, 2, -1], [2, 1, -1], [-1, -1, -1], [-1, -1, -1]]
 
 
@@ -63,8 +68,9 @@ def test_the_choice_is_made_among_alternatives_of_whole_words() -> None:
 
     model, batch = Model(), SimpleNamespace(labels=labels, num_tokens=5)
     model.output = output
-    training, _, _ = criterion(model, batch)
+    training, _, logged = criterion(model, batch)
     model.eval()
     validation, _, sums = criterion(model, batch)
     assert (training - validation).item() == pytest.approx(2.0 * expected, rel=1e-5)
     assert validation.item() == pytest.approx(float(sums["nll"]), rel=1e-6)
+    assert float(logged["choice"]) == float(sums["choice"]) == pytest.approx(expected, rel=1e-5)
