@@ -49,19 +49,23 @@ def oracle(kept: Path) -> Iterator[str]:
 
 def systems(kept: Path, study: str, baselines: Mapping[str, str]) -> Iterator[str]:
     """A table of the systems of a comparison, each beside its baseline: means of the seeds, least to most."""
-    yield "| nats a subword of dev | seeds | with its document | − sentence, same text | foreign − true | none − true |"
-    yield "| --- | ---: | --- | --- | --- | --- |"
     trained = {name: losses(kept / study / name) for name in baselines}
+    chooses = any("choice" in one for seeds in trained.values() for one in seeds.values())
+    header = "nats a subword of dev | seeds | with its document | − sentence, same text | foreign − true | none − true"
+    yield f"| {header} |{' of all, choices |' if chooses else ''}"
+    yield f"| --- | ---: | --- | --- | --- | --- |{' --- |' if chooses else ''}"
     for name, seeds in trained.items():
         if not seeds:
             continue
         beside = trained[baselines[name]]
-        cells = [name, str(len(seeds)), spread([one["nll"] for one in seeds.values()]), "", "", ""]
+        cells = [name, str(len(seeds)), spread([one["nll"] for one in seeds.values()]), *[""] * (4 if chooses else 3)]
         if baselines[name] != name:
             cells[3] = spread([one["nll"] - beside[seed]["nll"] for seed, one in seeds.items()], signed=True)
         for column, other in ((4, "nll_foreign"), (5, "nll_none")):
             if all(other in one for one in seeds.values()):
                 cells[column] = spread([one[other] - one["nll"] for one in seeds.values()], signed=True)
+        if chooses:
+            cells[6] = spread([one["choice"] for one in seeds.values()])
         yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
 
 
@@ -95,13 +99,20 @@ def reranked(kept: Path, metric: str) -> Iterator[str]:
 
 #: Comparisons of reranking, in the order of the table's columns.
 COMPARED = ("sentence", "document", "document-sentence", "document-none")
-#: The baseline of each system, by study.
-COMPOSITION = {
-    "sentence": "sentence", "document": "sentence", "sentence-composed": "sentence-composed",
-    "document-composed": "sentence-composed",
+#: The baseline of each system, by study, in the order of the tables.
+BASELINES = {
+    "composition": {
+        "sentence": "sentence", "document": "sentence", "sentence-composed": "sentence-composed",
+        "document-composed": "sentence-composed",
+    },
+    "batches": dict.fromkeys(("sentence", "sentence-documents", "document", "document-pieces"), "sentence"),
+    "lm": {"sentence": "sentence", "document": "sentence"},
+    "choice": {
+        "sentence": "sentence", "sentence-choice": "sentence", "sentence-pieces": "sentence",
+        "document": "sentence-pieces", "document-choice": "sentence-pieces",
+    },
 }  # fmt: skip
-BATCHES = dict.fromkeys(("sentence", "sentence-documents", "document", "document-pieces"), "sentence")
-LANGUAGE_MODELS = {"sentence": "sentence", "document": "sentence"}
+
 
 
 def main() -> None:
@@ -110,7 +121,7 @@ def main() -> None:
     parser.add_argument("kept", type=Path)
     kept = parser.parse_args().kept
     tables = [oracle(kept)]
-    for study, baselines in (("composition", COMPOSITION), ("batches", BATCHES), ("lm", LANGUAGE_MODELS)):
+    for study, baselines in BASELINES.items():
         if find(kept / study, "*/*/model/train.jsonl"):
             tables.append(systems(kept, study, baselines))
     if find(kept / "rerank", "*/document.json"):
