@@ -18,4 +18,4 @@ for sentences in 32 128; do
         [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 --$name > $longer
     done
 done
-docnmt-compare recipes/studies/default_fusion/compare.yaml
+docnmt-compare recipes/studies/default_fusion/compare.yaml --user-dir recipes/studies/fusion_translation/plugin

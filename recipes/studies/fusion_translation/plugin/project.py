@@ -1,10 +1,12 @@
-"""A control for concatenation in recipes/studies/fusion_translation: the same linear layer behind addition.
+"""Two relatives of concatenation in recipes/studies/fusion_translation: the same linear layer behind addition, and
+concatenation that begins as addition.
 
 docnmt-train DATA --user-dir recipes/studies/fusion_translation/plugin --position-fusion project …
 """
 
 from torch import Tensor, nn
 
+from docnmt.modules.fusion import Concat
 from docnmt.plugin import Fusion, register_fusion
 
 
@@ -20,3 +22,12 @@ class Project(Fusion):
         """W(E + P) + b."""
         projected: Tensor = self.projection(e + p)
         return projected
+
+
+@register_fusion("concat_addition")
+class ConcatAddition(Concat):
+    """W[E; P] + b that begins as E + P."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.start_as_addition()
