@@ -255,7 +255,7 @@ def open_memory(config: MemoryConfig, loaded: LoadedModels) -> TranslationMemory
         return None
     if not any(model.reading.reads_translations for model in loaded.models):
         advice = "train --arch copy_transformer or one with --target-context"
-        raise UsageError(f"--memory has no effect with models that read no translations; {advice}")
+        raise UsageError(f"--memory has no effect with these models; {advice}")
     check_vocabulary(loaded, Path(config.memory))
     corpus = ParallelCorpus.open(Path(config.memory), "train")
     return TranslationMemory(corpus, count=config.memory_sentences, foreign=config.memory_context == "foreign")
