@@ -173,10 +173,10 @@ _GENERAL = "dr prof st vs al ca cf op ed vol chr"
 _ABBREVIATIONS = {
     "": "",
     "en": "mr mrs ms messrs jr sr rev hon gov sen rep gen col lt capt cmdr maj sgt adm pres supt insp mt ft "
-    "jan feb mar apr aug sept oct nov dec mon tue wed thu fri sat sun approx viz dept univ assn bros",
+    "jan feb mar apr aug sept oct nov dec approx viz dept univ assn bros",
     "de": "hr hrn fr frl dipl ing med phil jur rer nat habil bzw evtl ggf inkl exkl zzgl abzgl vgl sog bspw allg "
     "insb bes urspr geb gest verh gegr hl str pl tel abt abb abs abschn anm bd bde jh jhd jan feb apr jun jul aug sept "
-    "okt nov dez mo di mi do fr sa so mio mrd tsd min max mind höchst zz zt hrsg übers",
+    "okt nov dez fr mio mrd tsd mind höchst zz zt hrsg übers",
     "es": "sr sra srta sres sras srtas dra dres dras dn dña profa lic lcda lcdo ing arq mtro mtra mons pbro rvdo rvda "
     "excmo excma ilmo ilma hno hna gral cnel cap tte sgto cmdte sto sta ud uds vd vds ee núm art avda cía",
     "it": "sig sigg dott dottssa dottor profssa ing avv arch geom rag on sen cav comm mons fra ill egr spett gent preg "
@@ -197,7 +197,10 @@ ABBREVIATIONS: dict[str, frozenset[str]] = {
     language: frozenset(f"{_GENERAL} {words}".split()) for language, words in _ABBREVIATIONS.items()
 }
 #: Abbreviations before numbers: they end no sentence before a digit.
-_NUMBERED = "no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv núm pág págs nº č čís str рис табл"
+_NUMBERED = (
+    "no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv núm pág págs nº č čís str рис табл min max "
+    "mon tue wed thu fri sat sun mo di mi do sa so"
+)
 _BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 #: Words of one letter that end sentences as others do.
 _ONE_LETTER = {"": "I", "en": "I", "ru": "я", "it": "è", "pt": "é"}
@@ -221,7 +224,7 @@ _CLOSING_ANYWHERE = '”’」』）》〉】〕］｝｣")\\]}»›'
 _COMMA = re.compile("[，、；：,;:]")
 _GOES_ON = {
     "": re.compile("[—–―-]"),
-    "ja": re.compile("[—–―]|と|って|という|は(?!い)|が|を|の|など"),
+    "ja": re.compile("[—–―]|と|って|という|は(?!い)|が|を|の|など|です|だ(?![かがけ])|で(?!も|は)|に|も(?!し)"),
     "zh": re.compile("[—–―]|的"),
 }
 #: Languages in which another mark ends sentences, too.
@@ -428,8 +431,9 @@ def _ends(before: str, match: re.Match[str], language: str) -> tuple[bool, bool]
         return True, bool(closing or note)
     last = _LAST_WORD.search(before)
     word = last[0] if last else ""
+    first = match.start() <= _LONGEST_WORD and before.strip() == word
     if word.isdigit():
-        if len(word) <= 3 and match.string[: match.start()].strip() == word:  # `1. Create a folder.` is one item
+        if len(word) <= 3 and first:  # `1. Create a folder.` is one item
             return False, True
         counted = re.search(r"\.\s+\d+$", before) is not None  # `S. 5.` is no ordinal
         ordinal = not counted and len(word) <= 2 and language in _ORDINAL_LANGUAGES
@@ -441,7 +445,8 @@ def _ends(before: str, match: re.Match[str], language: str) -> tuple[bool, bool]
     folded = word.lower()
     if (following[1].isdigit() or note) and folded in _BEFORE_NUMBERS:
         return False, True
-    dotted = "." in word and all(len(part) <= 1 for part in word.split("."))
+    counts = word[-1:].isdigit() and not first and language not in _ORDINAL_LANGUAGES  # `2.5`, which no day is
+    dotted = "." in word and not counts and all(len(part) <= 1 for part in word.split("."))
     if dotted or folded in ABBREVIATIONS.get(language, ABBREVIATIONS[""]):
         return False, True
     return not lower, begins or (bool(note) and not lower)

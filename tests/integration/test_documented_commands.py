@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import os
 import runpy
@@ -76,7 +77,7 @@ FILES = {
 
 
 #: Copies of a corpus in `text`.
-COPIED = {"test": "test", "raw": "test", "text/news": "train", "text/talks": "valid"}
+COPIED = {"test": "test", "raw": "test", "text/news": "train", "text/talks": "valid", "text/foreign": "test"}
 COPIED |= {f"corpora/msctd/{split}": name for split, name in (("train", "train"), ("dev", "valid"), ("test", "test"))}
 
 
@@ -276,7 +277,7 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: P
     chosen = [command for command in COMMANDS if command.page == page]
     while chosen and LAST[tuple(chosen[-1].words)] != page:
         read(chosen.pop())
-    if any(command.words[0] == "docnmt-preprocess" and "data-bin" in command.words for command in chosen):
+    if any(("--destdir", "data-bin") in itertools.pairwise(command.words) for command in chosen):
         shutil.rmtree(workplace / "data-bin")  # the page makes its own
         shutil.rmtree(workplace / "runs")
     own = files(page)
@@ -332,7 +333,7 @@ def read(command: Shown) -> None:
         unknown = {word.partition("=")[0] for word in words if word.startswith("-")} - options(words)
         assert not unknown, command
     elif words[0] == "python" and words[1].endswith(".py"):
-        parse(words[1:], command)
+        parse([*itertools.takewhile(lambda word: word != ">", words[1:])], command)
     elif words[:2] == ["python", "-m"]:
         assert words[2] in ("pytest", "venv", "pip"), command
         assert all((ROOT / word).exists() for word in words[3:] if word.startswith("tests/")), command

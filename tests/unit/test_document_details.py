@@ -19,6 +19,7 @@ from sample_packages import WORD, package, word
 
 from docnmt.apps.commands.output import pharaoh
 from docnmt.apps.documents.fragments import XmlFragment
+from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.projection import project
 from docnmt.apps.documents.segments import DocumentFile, Mark, Translated, is_reference
 from docnmt.apps.documents.sentences import fixed_spans, pattern, translated
@@ -226,12 +227,15 @@ def test_a_reference_stays_at_the_end_of_its_sentence() -> None:
 #: Placeholders that are ones wherever they stand, …
 ALWAYS = [
     "{$NAME}", "{$count :number}", "{$START_BOLD_TEXT}", "__name__", "#name#", "~name~", "%%VAR%%", "[X7X]",
-    "C<< a->b >>", "B<<< a >> b >>>", "{name}", "%s", "https://x.org/a", "a@b.org",
+    "C<< a->b >>", "B<<< a >> b >>>", "{name}", "%s", "https://x.org/a", "a@b.org", "--all", "-A", "``a = ''``",
 ]  # fmt: skip
 #: … and those that are ones in the messages of programs.
 IN_MESSAGES = ["[name]", "[user_id]", "$1", "$12"]
 #: What resembles one and is text.
-TEXT = ["costs $100 or", "is 5~6 and", "C# and F# are", "a [long note] in", "snake_case is", "__ is"]
+TEXT = ["costs $100 or", "is 5~6 and", "C# and F# are", "a [long note] in", "snake_case is", "__ is",
+    "the man,--and he", '"No"--then', "end.--Then", "--Ana se fue --dijo ella--", "-A ver", "-Who? -I am.", "R&D; and",
+    "``No,'' he said. ``How?'' So",
+]  # fmt: skip
 
 
 def messages(found: dict[str, object]) -> dict[str, str]:
@@ -399,6 +403,70 @@ def test_names_of_translators_stay_empty_and_are_named() -> None:
     assert out == source[: source.rindex('""')] + '"A DOG"\n'
     assert [str(place).split(",")[0] for place in document("po", source).left] == ["message 2", "message 3"]
     assert not document("po", source.replace('credits"\nmsgstr ""', 'credits"\nmsgstr "Ann"')).left[1:]
+
+
+FIELD = [
+    '<w:fldChar w:fldCharType="begin"/>', '<w:instrText> HYPERLINK "x" </w:instrText>',
+    '<w:fldChar w:fldCharType="separate"/>', "<w:t>red house</w:t>", '<w:fldChar w:fldCharType="end"/>',
+]  # fmt: skip
+
+
+def test_a_link_whose_parts_were_inserted_one_by_one_stays_in_order() -> None:
+    parts = "".join(f'<w:ins w:id="{n}"><w:r>{part}</w:r></w:ins>' for n, part in enumerate(FIELD))
+    source = word(f"<w:p>{run('See ')}{parts}{run(' now.')}</w:p>")
+    model = Model(lambda text: " ".join(reversed(text.split())))
+    with zipfile.ZipFile(io.BytesIO(translate(document("docx", source), model))) as file:
+        out = file.read("word/document.xml").decode()
+    assert [sentence.text for sentence in model.asked[0]] == ["See red house now."]
+    kinds = re.findall(r'fldCharType="(\w+)"', out)
+    assert kinds == ["begin", "separate", "end"]
+    link = out[out.index("separate") : out.index('"end"')]
+    assert re.findall(r"<w:t[^>]*>([^<]*)", link)
+
+
+#: Kind, source, and the document when all letters of its text are capitals.
+CAPITALS = [
+    ("html", '<meta charset="utf-16"><p>A dog</p>', '<meta charset="utf-16"><p>A DOG</p>'),
+    ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n<i>One\n\n00:03.000 --> 00:04.000\ntwo</i> &lt;b>\n",
+     "WEBVTT\n\n00:01.000 --> 00:02.000\n<i>ONE\n\n00:03.000 --> 00:04.000\nTWO</i> &lt;b>\n"),
+    ("yaml", "a: &x # why\n  one dog\n", "a: &x # why\n  ONE DOG\n"),
+    ("txt", "one\fdog\n", "ONE\fDOG\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "source", "capitals"), CAPITALS)
+def test_what_is_no_text_stays(kind: str, source: str, capitals: str) -> None:
+    assert both(kind, source)[1] == capitals
+
+
+def test_spaces_that_xliff_counts_stay() -> None:
+    unit = '<trans-unit id="1" xml:space="preserve"><source>a    b\tc</source></trans-unit>'
+    head = '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en"><body>'
+    assert ">A    B\tC</target>" in both("xlf", f"{head}{unit}</body></file></xliff>")[1]
+
+
+def test_a_reference_of_opendocument_is_seen() -> None:
+    spaces = "".join(f' xmlns:{n}="urn:oasis:names:tc:opendocument:xmlns:{n}:1.0"' for n in ("office", "text"))
+    text = "<text:p>See <text:bookmark-ref>Part 3</text:bookmark-ref> now</text:p>"
+    body = f"<office:body><office:text>{text}</office:text></office:body>"
+    asked, out = both("fodt", f"<office:document{spaces}>{body}</office:document>")
+    assert asked == ["See Part 3 now"]
+    assert "SEE <text:bookmark-ref>Part 3</text:bookmark-ref> NOW" in out
+
+
+@pytest.mark.parametrize("target", ["zh", "no"])
+def test_a_template_gets_the_plurals_of_the_target(target: str) -> None:
+    lines = ("", "Content-Type: text/plain; charset=UTF-8\\n", "Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n")
+    head = "\n".join(f'"{line}"' for line in lines)
+    source = f'msgid ""\nmsgstr {head}\n\nmsgid "a dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    template = read(source.encode(), "po", name="x.po", source_lang="en", target_lang=target)
+    assert b"INTEGER" not in translate(template, Model())
+
+
+def test_pages_of_asia_are_in_the_encodings_of_browsers() -> None:
+    for name, code, sign in (("shift_jis", "cp932", "①"), ("gb2312", "gb18030", "镕"), ("euc-kr", "cp949", "똠")):
+        source = f'<meta charset="{name}"><p>{sign} a</p>'.encode(code)
+        assert translate(document("html", source), Model()) == source.replace(b" a", b" A")
 
 
 def test_json_with_comments() -> None:

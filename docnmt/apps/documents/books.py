@@ -155,7 +155,7 @@ def _role(element: Element, styles: _Styles) -> Role:
     if name == "frame":
         inline = any(value == "as-char" for value in element.attrib.values())
         return Role("fixed", seen="picture" if inline else "")
-    if etree.QName(element).namespace != _TEXT or name.startswith(_SILENT):
+    if etree.QName(element).namespace != _TEXT or (name.startswith(_SILENT) and not name.endswith("-ref")):
         return Role("fixed")
     return Role("fixed", shown_in(element), seen="value")
 

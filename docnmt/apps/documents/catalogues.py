@@ -420,8 +420,8 @@ def _escaped(character: str, encoding: str, form: str) -> str:
 
 # YAML: the strings of a catalogue, each in the style that it had; keys, comments, anchors and other values stay.
 
-#: What may stand before a string: an anchor, a tag.
-_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+#: What may stand before a string: an anchor, a tag, comments behind them.
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+(?:#[^\n]*\n\s*)*)*")
 _HEAD = re.compile(r"[|>][^\n]*\n")
 _YAML_ESCAPE = re.compile(r"\\(?:x[89A-Fa-f]|u(?!00[0-7])|U)")
 _TEXT = "tag:yaml.org,2002:str"

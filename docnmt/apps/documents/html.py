@@ -241,9 +241,9 @@ def _renamed(
             new = _LANG.sub(new_name, new)
         if token.tag == "meta" and _LANGUAGE_META.search(raw):
             new = _CONTENT.sub(new_name, new)
-        if token.tag == "html" and side:
+        if token.tag in ("html", "body") and side:
             new, there = _DIR.subn(rf"\g<1>{side}", new)
-            new = new if there else f'{new[:5]} dir="{side}"{new[5:]}'
+            new = new if there or token.tag == "body" else f'{new[:5]} dir="{side}"{new[5:]}'
         if new != raw:
             yield token.begin, token.end, new
 
@@ -259,6 +259,15 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
 #: What begins a line of text.
 _PARAGRAPH = re.compile(r"<(?:p|div|li|d[dt]|t[dh]|h[1-6])(?:\s[^<>]*)?>\s*[^\s<>&]", re.IGNORECASE)
 _CHARSET = re.compile(rb"""<(?:meta[^<>]*?charset|\?xml[^<>]*?encoding)\s*=\s*(?:["']\s*)?([\w.:-]+)""", re.IGNORECASE)
+
+#: What browsers take for an encoding; what can be read up to here is not in UTF-16.
+_BROWSERS = {
+    **dict.fromkeys(("iso-8859-1", "latin1", "ascii", "us-ascii"), "cp1252"),
+    **dict.fromkeys(("utf-16", "utf-16le", "utf-16be"), "utf-8"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis"), "cp932"),
+    "euc-kr": "cp949",
+}
 
 
 class Html(Spliced):
@@ -279,8 +288,9 @@ class Html(Spliced):
     def _decoded(self) -> str:
         said = _CHARSET.search(self.content[:4096])
         if said and not self.content.startswith(b"\xef\xbb\xbf"):
-            self.encoding = said[1].decode("ascii")
-            if self.encoding.lower() in ("iso-8859-1", "latin1", "ascii", "us-ascii"):
+            name = said[1].decode("ascii")
+            self.encoding = _BROWSERS.get(name.lower(), name)
+            if self.encoding == "cp1252":
                 self.encoding = self.latin
         return super()._decoded()
 

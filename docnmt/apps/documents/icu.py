@@ -150,7 +150,7 @@ class _Reader:
     """Reads a message from left to right; `around` is what stands around its texts."""
 
     def __init__(self, source: str) -> None:
-        self._source = source
+        self._source, self._doubled = source, "''" in source
         self._taken = {match[0] for match in _SIMPLE.finditer(source)}
         self._numbers: dict[tuple[int, str], Iterator[int]] = {}
         self.around: list[tuple[int, int]] = []
@@ -167,7 +167,7 @@ class _Reader:
         """What begins at a place, and where it ends; `#` stands for the argument `number`."""
         if depth > _DEEPEST:
             raise NoMessage("arguments inside of each other without end")
-        branch, parts = Branch(quotes=True, doubled="''" in self._source, choice=choice), list[str]()
+        branch, parts = Branch(quotes=True, doubled=self._doubled, choice=choice), list[str]()
         while index < len(self._source) and self._source[index] not in ("}|" if choice else "}"):
             if match := _QUOTED.match(self._source, index):
                 parts.append("'" if match[0] == "''" else self._name(branch, "text", match[0]))

@@ -36,7 +36,9 @@ class _Header:
         said = re.search(r"^Language: *([\w@.-]+)", text, re.MULTILINE)
         self.language = said and said[1]
         forms = re.search(r"nplurals\s*=\s*([1-9])\s*;\s*plural\s*=\s*([^;\n]+)", text)
-        names = (tag(target).replace("-", "_"), base(target))
+        short = {"no": "nb"}.get(base(target), base(target))
+        regions = (name for name in data.languages if name.startswith(f"{short}_"))  # there is no zh
+        names = (tag(target).replace("-", "_"), short, *regions)
         known = next((data.languages[name][1:3] for name in names if name in data.languages), None)
         self.empty = forms is None and known is not None
         number, rule = forms.groups() if forms else known or (2, "n != 1")

@@ -217,6 +217,8 @@ _STAYS = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
 #: Tags without an end: the time of what follows, and a voice that speaks to the end of the subtitle.
 _TIME, _ALONE = re.compile(r"<[\d:.]+>"), re.compile(r"<(?:[\d:.]+|v[ .][^<>]*)>")
 _BARE = re.compile(r"&(?!\w+;|#\w+;)")
+#: A tag, escaped: one without its partner in the same subtitle is no tag to us.
+_TAG = re.compile(r"&lt;(/?(?:[cibuv]|ruby|rt|lang)(?![\w-])[^<>]*?)(?:>|&gt;)")
 
 
 class WebVtt(Subtitles):
@@ -255,7 +257,8 @@ class WebVtt(Subtitles):
 
     def _encode(self, written: str, text: str) -> str:
         strict = not _BARE.search(written)  # else the file is not strict about it
-        return super()._encode(f"{written}&amp;&lt;" if strict else written, text)
+        out = super()._encode(f"{written}&amp;&lt;" if strict else written, text)
+        return _TAG.sub(lambda tag: shown if (shown := f"<{tag[1]}>") in written else tag[0], out)
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         return super().rendered(place, text).replace("-->", "--&gt;")

@@ -353,5 +353,5 @@ def place_of(source: str, begin: int, end: int, *, units: tuple[str, str] = ("0"
     text = source[begin:end].strip("\ufeff").strip()
     begin = source.index(text, begin, end)
     inline: Inline[Raw] = Inline(lambda sign: (sign, ""))
-    add(inline, text, lambda space: "\t" in space[0] or len(space[0]) > 2)
+    add(inline, text, lambda space: len(space[0]) > 2 or not set("\t\f\v\u2028\u2029").isdisjoint(space[0]))
     return SegmentPlace(inline.segment(units=units), begin, begin + len(text), inline.payloads)

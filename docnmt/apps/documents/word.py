@@ -63,7 +63,7 @@ class _Looks:
         return style is not None and value(style, "val") in self.styles[name]
 
 
-def _flat(parent: Element, looks: _Looks) -> list[Step]:
+def _flat(parent: Iterable[Element], looks: _Looks) -> list[Step]:
     """What stands in a paragraph, or in an element around runs, step by step."""
     ops: list[Step] = []
     children = [part for child in parent if local(child) not in _PROPERTIES | _PASSING for part in _divided(child)]
@@ -143,7 +143,8 @@ def _field_ends(children: Sequence[Element]) -> dict[int, int]:
     depth, begun = 0, list[tuple[int, int]]()  # how deep it was before each field that has no end yet
     for number, child in enumerate(children):
         before = depth
-        for char in child.iter("{*}fldChar") if local(child) == "r" else ():
+        marks = local(child) == "r" or (local(child) in _AROUND and not text_in(child, "t"))  # each inserted by itself
+        for char in child.iter("{*}fldChar") if marks else ():
             depth += {"begin": 1, "end": -1}.get(value(char, "fldCharType"), 0)
         while begun and depth <= begun[-1][0]:
             ends[begun.pop()[1]] = number
@@ -158,9 +159,7 @@ def _field(children: Sequence[Element], looks: _Looks) -> list[Step]:
     kinds = ([value(char, "fldCharType") for char in child.iter("{*}fldChar")] for child in children)
     divided = next((number for number, inside in enumerate(kinds) if "separate" in inside), None)
     if divided is not None and code.split()[:1] == ["HYPERLINK"]:
-        inside: list[Step] = []
-        for child in children[divided + 1 : -1]:
-            inside += _run(child, looks) if local(child) == "r" else [Step("fixed", elements=[child])]
+        inside = _flat(children[divided + 1 : -1], looks)
         return [Step("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Step("close")]
     shown = "" if divided is None else "".join(shown_in(c, "t") for c in children[divided:])[:SHOWN]
     return [Step("fixed", shown, elements=children, seen="" if code.split()[:1] in _SILENT else "value")]

@@ -232,7 +232,7 @@ def _hard_space(source: Element, *around: Element) -> Hard:
     """What white space is a break: line breaks, where the file says that they count."""
     elements = [source, *around, *(parent for element in around for parent in element.iterancestors())]
     said = next((value for element in elements if (value := element.get(_SPACE))), "default")
-    return (lambda space: "\n" in space) if said == "preserve" else (lambda space: False)
+    return _wide if said == "preserve" else (lambda space: False)
 
 
 def _whole(unit: Element) -> Element:
@@ -372,6 +372,10 @@ def _lines(space: str) -> bool:
     return "\n" in space or "\t" in space
 
 
+def _wide(space: str) -> bool:
+    return _lines(space) or len(space) > 2
+
+
 def _android_role(element: Element) -> Role:
     """What stands in a string: `xliff:g` is protected, comments too, and all else is a format."""
     name = local(element)
@@ -446,4 +450,4 @@ class Resx(XmlFile):
             designer = (data.get("name") or "").startswith(">>")  # what a control is called, and its class
             if value is None or data.get("mimetype") or designer or not kind.startswith("System.String"):
                 continue
-            yield unit_in(value, lambda element: Role("fixed"), _lines, units=("0", str(number)))
+            yield unit_in(value, lambda element: Role("fixed"), _wide, units=("0", str(number)))
