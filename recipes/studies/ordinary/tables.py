@@ -51,16 +51,17 @@ def systems(kept: Path, study: str, baselines: Mapping[str, str]) -> Iterator[st
     """A table of the systems of a comparison, each beside its baseline: means of the seeds, least to most."""
     trained = {name: losses(kept / study / name) for name in baselines}
     chooses = any("choice" in one for seeds in trained.values() for one in seeds.values())
-    header = "nats a subword of dev | seeds | with its document | − sentence, same text | foreign − true | none − true"
+    beside = BESIDE.get(study, next(iter(baselines)))
+    header = f"nats a subword of dev | seeds | with its document | − {beside} | foreign − true | none − true"
     yield f"| {header} |{' of all, choices |' if chooses else ''}"
     yield f"| --- | ---: | --- | --- | --- | --- |{' --- |' if chooses else ''}"
     for name, seeds in trained.items():
         if not seeds:
             continue
-        beside = trained[baselines[name]]
+        baseline = trained[baselines[name]]
         cells = [name, str(len(seeds)), spread([one["nll"] for one in seeds.values()]), *[""] * (4 if chooses else 3)]
         if baselines[name] != name:
-            cells[3] = spread([one["nll"] - beside[seed]["nll"] for seed, one in seeds.items()], signed=True)
+            cells[3] = spread([one["nll"] - baseline[seed]["nll"] for seed, one in seeds.items()], signed=True)
         for column, other in ((4, "nll_foreign"), (5, "nll_none")):
             if all(other in one for one in seeds.values()):
                 cells[column] = spread([one[other] - one["nll"] for one in seeds.values()], signed=True)
@@ -111,7 +112,11 @@ BASELINES = {
         "sentence": "sentence", "sentence-choice": "sentence", "sentence-pieces": "sentence",
         "document": "sentence-pieces", "document-choice": "sentence-pieces",
     },
+    "fusion": dict.fromkeys(("add", "concat", "concat-addition"), "add"),  # of ../fusion_translation
+    "docrepair": dict.fromkeys(("sentence", "document", "group"), "sentence"),
 }  # fmt: skip
+#: Where systems have several baselines: what these have in common.
+BESIDE = {"composition": "sentence, same text", "choice": "sentence, same batches"}
 
 
 
@@ -124,8 +129,8 @@ def main() -> None:
     for study, baselines in BASELINES.items():
         if find(kept / study, "*/*/model/train.jsonl"):
             tables.append(systems(kept, study, baselines))
-    if find(kept / "rerank", "*/document.json"):
-        tables += [reranked(kept, metric) for metric in ("s-BLEU", "chrF")]
+        if study == "lm" and find(kept / "rerank", "*/document.json"):
+            tables += [reranked(kept, metric) for metric in ("s-BLEU", "chrF")]
     print("\n\n".join("\n".join(table) for table in tables))
 
 

@@ -7,7 +7,7 @@ docnmt-train DATA --user-dir recipes/studies/fusion_translation/plugin --positio
 from torch import Tensor, nn
 
 from docnmt.modules.fusion import Concat
-from docnmt.plugin import Fusion, register_fusion
+from docnmt.plugin import Fusion, OwnStart, register_fusion
 
 
 @register_fusion("project")
@@ -25,9 +25,9 @@ class Project(Fusion):
 
 
 @register_fusion("concat_addition")
-class ConcatAddition(Concat):
+class ConcatAddition(Concat, OwnStart):
     """W[E; P] + b that begins as E + P."""
 
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
+    def reset_parameters(self) -> None:
+        """Begin as addition, in a model too, whose projections start otherwise."""
         self.start_as_addition()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 from pathlib import Path
 
@@ -13,6 +14,20 @@ from scipy import stats
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import fusion_translation as tool
+
+from docnmt.core.models.config import model_config
+from docnmt.registry import MODELS
+from docnmt.testing import task
+
+
+def test_concatenation_begins_as_addition_in_a_model() -> None:
+    begun = runpy.run_path(str(Path(__file__).parents[1] / "plugin" / "project.py"))["ConcatAddition"]
+    config = model_config("transformer", {})(embed_dim=8, heads=2, position_fusion="concat_addition")
+    model = task().build_model(MODELS.get("transformer"), config)
+    projections = [module.projection.weight for module in model.modules() if type(module).__name__ == begun.__name__]
+    assert len(projections) == 2  # of source and target
+    for weight in projections:
+        assert weight.tolist() == np.hstack([np.eye(8), np.eye(8)]).tolist()
 
 
 def log(folder: Path, *nlls: float) -> None:
