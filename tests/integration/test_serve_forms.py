@@ -334,6 +334,7 @@ def test_keys_where_there_is_a_token(small: Translating) -> None:
     file = {"file": ("a.txt", b"A dog.")}
     fields = {"source": "en", "target": "de", "api_key": TOKEN}
     told = client.post("/translate_file", data=fields, files=file).json()
+    assert client.head(told["translatedFileUrl"]).status_code == 200  # a look, which takes nothing away
     assert client.get(told["translatedFileUrl"]).status_code == 200
     assert status("/translate_file", data={**fields, "api_key": "no"}, files=file) == 403
     assert client.get("/languages").status_code == 200

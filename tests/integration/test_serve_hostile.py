@@ -206,6 +206,27 @@ def test_what_is_no_request_is_refused_as_all_else_is(service: Served, content: 
     assert json.loads(body)["error"]["status"] == 400
 
 
+def test_nonsense_behind_an_answer_ends_the_connection(service: Served) -> None:
+    with connected(service) as connection:
+        connection.sendall(
+            b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
+        )
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 404 ")
+        connection.sendall(b"ZZ\r\n")
+        answered(connection)  # `service` looks for a traceback in the log
+
+
+def test_an_address_may_be_whole(service: Served) -> None:
+    for line in (b"GET http://localhost/health HTTP/1.1", b"GET /health HTTP/1.1"):
+        answer = raw(service, line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def test_answers_are_sent_without_delay() -> None:
+    with run_service.listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's algorithm on
+
+
 def test_a_proxy_that_is_named_says_where_a_request_comes_from(service: Served) -> None:
     """And no other: `test_serve`."""
     form = {"files": {"file": ("a.txt", b"a dog.\n")}, "data": {"source": "en", "target": "de"}}

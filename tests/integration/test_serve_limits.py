@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +17,8 @@ from starlette.testclient import TestClient
 
 from docnmt.apps.commands.translating import Translating
 from docnmt.apps.serve.file_processes import FileProcesses
-from docnmt.apps.serve.http import client_of
+from docnmt.apps.serve.http import Refused, client_of
+from docnmt.apps.serve.kept import MOST_BYTES, FileJob, FileJobs
 
 Start = Callable[..., TestClient]
 
@@ -161,6 +163,8 @@ def test_a_stream_that_nobody_reads_is_given_up(start: Start, capsys: pytest.Cap
 
 
 TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb"}
+#: A translation that is known, too long, between two texts.
+KNOWN = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "a " * 101), ("user", "b"))]
 
 
 def test_only_pages_of_its_own_and_names_of_its_own(start: Start) -> None:
@@ -235,6 +239,8 @@ def test_openapi_describes_every_route_and_what_comes_back(start: Start) -> None
         ("/v2/translate", {"text": ["<a/>"] * 101, "target_lang": "de", "tag_handling": "xml"}, "text: 101"),
         ("/v2/translate", {"text": "<a/>" * 101, "target_lang": "de", "tag_handling": "xml"}, "elements: 101"),
         ("/v1/chat/completions", {"messages": [1] * 101}, "messages: 101"),
+        ("/v1/chat/completions", {"messages": KNOWN}, "words: 101"),
+        ("/v2/glossaries", {**TERMS, "entries": "\r" * 5001}, "5,001 lines"),
         ("/sessions", {"segments": [1] * 101}, "segments: 101"),
     ],
 )
@@ -277,6 +283,17 @@ def test_what_is_kept_has_a_share_for_each_client(start: Start, monkeypatch: pyt
         assert kept(other) == good
 
 
+def test_this_machine_has_all_the_room_for_documents() -> None:
+    async def kept(client: str | None) -> int:
+        jobs = FileJobs()
+        with contextlib.suppress(Refused):
+            for number in range(99):
+                jobs.add(FileJob(id=str(number), name="a", client=client, source_size=MOST_BYTES // 16))
+        return len(jobs)
+
+    assert [asyncio.run(kept(client)) for client in (None, "192.0.2.1")] == [16, 4]
+
+
 GOOD_TERMS = {**TERMS, "entries": "dog\ta tree"}
 
 
@@ -296,8 +313,14 @@ def test_a_glossary_is_its_owners(start: Start) -> None:
 
     assert seen(other) == seen({}) == [0, 404, 404, 404]
     assert client.delete(f"/v2/glossaries/{name}", headers=other).status_code == 404
-    assert seen(mine) == [1, 200, 200, 200]
+    assert seen(mine) == seen({"authorization": "Bearer mine"}) == [1, 200, 200, 200]
     assert client.delete(f"/v2/glossaries/{name}", headers=mine).status_code == 204
+    client.post("/v2/glossaries", json=GOOD_TERMS)  # without a key: of its address, which is nobody's key
+    assert [seen(headers)[0] for headers in ({"authorization": "testclient"}, {"authorization": "None"}, {})] == [
+        0,
+        0,
+        1,
+    ]
     assert seen(mine) == [0, 404, 404, 404]
 
 

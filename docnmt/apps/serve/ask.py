@@ -150,6 +150,7 @@ class Ask:
             check_sizes(sources, self.name, most, lines=self.splits == "lines")
         elif (elements := sum(source.count("<") for source in sources)) > most:  # words are counted without markup
             raise too_many(f"{self.name}, elements", elements, most)
+        check_sizes([passage.translation or "" for passage in passages], "translation", most)
         for passage in passages:
             check_text(passage.source, self.name)
             check_text(passage.translation or "", "translation")

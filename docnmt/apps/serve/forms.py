@@ -344,7 +344,7 @@ class DeepL:
         wishes = self._wishes(payload, request)
 
         async def work(job: FileJob) -> None:
-            with service.place(client) as deadline:
+            with place:
                 async for event in Call(service, client, deadline).file(name, kind, content, wishes):
                     if "source" in event:
                         job.characters = sum(len(sentence) for line in event["source"] for sentence in line)
@@ -353,7 +353,10 @@ class DeepL:
             self._characters += job.characters
 
         job = FileJob(id=secrets.token_hex(16), name=name, client=client, source_size=len(content))
-        self._jobs.start(job, work)
+        with contextlib.ExitStack() as held:
+            deadline = held.enter_context(service.place(client))  # now: a client that finds no place comes again
+            self._jobs.start(job, work)
+            place = held.pop_all()
         return json_response({"document_id": job.id, "document_key": job.key})
 
     async def _status(self, request: Request) -> Response:
@@ -373,7 +376,8 @@ class DeepL:
         kind = request.query_params.get("type")
         if kind is None:  # the Python package deepl sends it in the body, even of a GET
             body = await self._service.small_body(request)
-            kind = (await asyncio.to_thread(fields, FORM, body)).get("type", "source") if body else "source"
+            form = JSON if media_type(request) == JSON else FORM
+            kind = (await asyncio.to_thread(fields, form, body)).get("type", "source") if body else "source"
         if kind not in ("source", "target"):
             raise _invalid("type", "source or target", kind)
         task = self._service.task
@@ -630,6 +634,7 @@ class LibreTranslate:
     async def download(self, request: Request) -> Response:
         """Return a translated file, to all who know its name, which contains the key."""
         name, _, rest = request.path_params["name"].partition(".")
-        job = self._jobs.take(name, rest.partition(".")[0])
+        find = self._jobs.with_key if request.method == "HEAD" else self._jobs.take  # a look takes nothing away
+        job = find(name, rest.partition(".")[0])
         headers = {"content-disposition": f"attachment; filename={job.name}"}
         return Response(job.content, headers=headers, media_type=job.media_type)

@@ -329,6 +329,8 @@ class Guard:
         """Answer one request, and log it."""
         if scope["type"] != "http":
             return
+        if scope["path"].startswith(("http://", "https://")):  # as requests to a proxy are
+            scope["path"] = "/" + "".join(scope["path"].split("/", 3)[3:])
         number, begun, status, unread = next(self._numbers), time.monotonic(), 0, True
         path, address = f"{scope['path']}/", scope["client"][0] if scope.get("client") else ""
         scope["state"] = {

@@ -103,7 +103,8 @@ class Store(Generic[ItemT]):
         items = list(self)
         theirs = [item for item in items if item.client == client]
         most_of_one = share(self.most) if client is not None else self.most
-        for group, most, room in ((items, self.most, self._size), (theirs, most_of_one, share(self._size))):
+        room_of_one = share(self._size) if client is not None else self._size
+        for group, most, room in ((items, self.most, self._size), (theirs, most_of_one, room_of_one)):
             if len(group) >= most or (group and sum(item.size for item in group) + size > room):
                 status, code, message, headers = self._full
                 raise Refused(status, code, message.format(len(group)), headers)
@@ -152,6 +153,8 @@ class Store(Generic[ItemT]):
 
 #: Upper bounds: documents, bytes of all documents together, and seconds for which an unused one is kept.
 MOST_DOCUMENTS, MOST_BYTES, DOCUMENT_LIFE = 64, 256_000_000, 3600.0
+#: Of the documents of one client that could not be translated, so many are remembered.
+FAILED_DOCUMENTS = 4
 
 
 @dataclass(kw_only=True)
@@ -202,6 +205,9 @@ class FileJobs(Store[FileJob]):
                 traceback.print_exc(file=sys.stderr)
                 job.status, job.message = "error", Refused.internal().message
             job.source_size = 0
+            failed = [other for other in self if other.status == "error" and other.client == job.client]
+            for other in failed[:-FAILED_DOCUMENTS]:  # nobody fetches them
+                self.delete(other)
 
         self.add(job)
         task = asyncio.ensure_future(run())
@@ -257,7 +263,9 @@ class KeptGlossary(KeptItem):
 
 def owner_of(request: Request) -> str:
     """Return whose glossaries a request may see: those of its key, or without a key of its address."""
-    return request.headers.get("authorization", "") or str(request.state.client)
+    said = request.headers.get("authorization", "").strip()
+    key = said.partition(" ")[2].strip() or said  # `Bearer KEY`, `DeepL-Auth-Key KEY`
+    return f"key {key}" if key else f"address {request.state.client}"
 
 
 class Glossaries(Store[KeptGlossary]):
@@ -284,7 +292,7 @@ class Glossaries(Store[KeptGlossary]):
         if not payload.name.strip():
             raise Refused(400, "invalid_request", "name: expected one, got none")
         self.check(request.state.client)
-        if (lines := payload.entries.count("\n")) > MOST_TERMS:
+        if (lines := max(payload.entries.count("\n"), payload.entries.count("\r"))) > MOST_TERMS:
             raise Refused(413, "too_long", f"entries: expected at most {MOST_TERMS:,} terms, got {lines:,} lines")
         check_text(payload.name + payload.entries, "glossary")
         glossary, terms = await asyncio.to_thread(lambda: wished_terms(self._service, _entries(payload), "entries"))

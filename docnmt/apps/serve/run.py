@@ -80,6 +80,9 @@ class _Protocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Send the answer to what is not HTTP, with the headers and the form of all errors."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # the answer is on its way, or sent
+            self.transport.close()
+            return
         refused = Refused(400, "invalid_request", "this is no request of HTTP/1.1, or its head is too long")
         answer = json_response(refused.content()[1], 400, {**HEADERS, "connection": "close"})
         event = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
@@ -214,7 +217,7 @@ def most_connections(wanted: int) -> int:
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to an address, and does not listen yet."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio asks: only TCP sends without delay
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
