@@ -13,8 +13,9 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -139,17 +140,33 @@ class Comparison:
         was_made = self._was_made(last, config, words, options)
         if was_made and limit is not None and int(read_header(last)[0]["progress"].get("update", 0)) >= limit:
             return
-        self._command("train", *words, "--config", str(config))
+        self._make("train", config, words, options)
 
-    def _was_made(self, result: Path, config: Path, words: Sequence[str], options: Mapping[str, Any]) -> bool:
-        """Return whether a result was made with these words and options, which are kept beside it in `config`."""
-        text = f"# {' '.join(words)}\n{yaml.safe_dump(options, sort_keys=False, allow_unicode=True)}"
-        if result.exists() and config.exists() and config.read_text(encoding="utf-8") == text:
-            return True
+    def _was_made(
+        self, result: Path, config: Path, words: Sequence[str], options: Mapping[str, Any], *sources: Path
+    ) -> bool:
+        """Return whether a result was made with these words and options, which `config` keeps, and of these files."""
+        is_same = config.exists() and config.read_text(encoding="utf-8") == _record(words, options)
+        return is_same and result.exists() and newer(result, *sources)
+
+    def _make(
+        self, command: str, config: Path, words: Sequence[str], options: Mapping[str, Any], *,
+        output: Path | None = None, finish: Callable[[], object] | None = None,
+    ) -> None:  # fmt: skip
+        """Run a command; `output` takes what it prints. After it, and `finish`, `config` is the record of how the
+        result was made; until then there is none, so that no result of other options is taken for this one."""
+        begun = config if self.dry_run else config.with_suffix(".begun.yaml")
         if not self.dry_run:
             config.parent.mkdir(parents=True, exist_ok=True)
-            write_text(config, text)
-        return False
+            write_text(begun, _record(words, options))
+            config.unlink(missing_ok=True)
+        text = self._command(command, *words, "--config", str(begun), output=output is not None)
+        if not self.dry_run:
+            if output is not None:
+                write_text(output, text)
+            if finish is not None:
+                finish()
+            os.replace(begun, config)
 
     def _trained(self, name: str, seed: int) -> Trained:
         options = self._options(name)
@@ -181,11 +198,14 @@ class Comparison:
                 if not self.dry_run:
                     self._write_foreign(prefix, self.folder / "foreign-text" / test)
             kinds["foreign"] = [str(self.folder / "foreign-text" / test) for test in plan.tests]
+        source, target = self.languages
+        texts = [side(prefix, language) for prefix in plan.tests.values() for language in self.languages]
+        texts += [path for prefix in plan.tests.values() if (path := Path(f"{prefix}.levels.tsv")).exists()]
         for kind, prefixes in kinds.items():
-            if not (self.folder / kind / "meta.json").exists():
-                source, target = self.languages
-                words = ["-s", source, "-t", target, "--srcdict", plan.data, "--destdir", str(self.folder / kind)]
-                self._command("preprocess", *words, "--testpref", *prefixes)
+            config, words = self.folder / f"{kind}.yaml", ["-s", source, "-t", target, "--srcdict", plan.data]
+            words += ["--destdir", str(self.folder / kind), "--overwrite", "--testpref", *prefixes]
+            if not self._was_made(self.folder / kind / "meta.json", config, words, {}, *texts):
+                self._make("preprocess", config, words, {})
 
     def _write_foreign(self, prefix: str, out: Path) -> None:
         """Write a test set's sentences in documents of the same lengths, drawn from all; units stay where they were."""
@@ -206,17 +226,21 @@ class Comparison:
             results = self._results(name, seed, test, kind)
             words = [str(self.folder / kind), "--gen-subset", f"test{number or ''}", "--path", str(checkpoint)]
             words += ["--results-path", str(results), "--overwrite", "--quiet"]
-            config, hypotheses = results.parent / f"{results.name}.yaml", results / "hypotheses.txt"
-            if self._was_made(hypotheses, config, words, self.plan.generate) and newer(hypotheses, checkpoint):
-                continue
-            self._command("generate", *words, "--config", str(config))
-            if kind == "foreign" and not self.dry_run:
-                target = read_layout(side(self.plan.tests[test], self.languages[1]))
-                order = foreign_order(target)
-                rows = tuple(in_documents([target.sentences[n] for n in order], target).splitlines())
-                shuffled = LineLayout(target.path, rows, target.document_offsets, tuple(map(bool, rows)))
-                lines = [line for _, line in sorted(zip(order, shuffled.align(hypotheses), strict=True))]
-                write_text(results / "restored.txt", in_documents(lines, target))
+            config, is_foreign = results.parent / f"{results.name}.yaml", kind == "foreign"
+            result = results / ("restored.txt" if is_foreign else "hypotheses.txt")
+            sources = (checkpoint, self.folder / kind / "meta.json")
+            if not self._was_made(result, config, words, self.plan.generate, *sources):
+                finish = partial(self._restore, test, results) if is_foreign else None
+                self._make("generate", config, words, self.plan.generate, finish=finish)
+
+    def _restore(self, test: str, results: Path) -> None:
+        """Write the translations of sentences in other documents at the places of these sentences."""
+        target = read_layout(side(self.plan.tests[test], self.languages[1]))
+        order = foreign_order(target)
+        rows = tuple(in_documents([target.sentences[n] for n in order], target).splitlines())
+        shuffled = LineLayout(target.path, rows, target.document_offsets, tuple(map(bool, rows)))
+        lines = [line for _, line in sorted(zip(order, shuffled.align(results / "hypotheses.txt"), strict=True))]
+        write_text(results / "restored.txt", in_documents(lines, target))
 
     def _results(self, name: str, seed: int, test: str, kind: str = "tests") -> Path:
         return self.folder / name / f"seed-{seed}" / (test if kind == "tests" else f"{test}-foreign")
@@ -225,11 +249,10 @@ class Comparison:
         checkpoint = self._checkpoint(name, seed)
         for context in self._contexts:
             results = self.folder / name / f"seed-{seed}" / f"{test}.{context}.json"
-            if not (results.exists() and newer(results, checkpoint, Path(path))):
-                words = ["--contrastive", path, "--context", context, "--path", str(checkpoint), "--json"]
-                text = self._command("score", *words, output=True)
-                if not self.dry_run:
-                    write_text(results, text)
+            config, words = results.with_suffix(".yaml"), ["--contrastive", path, "--context", context]
+            words += ["--path", str(checkpoint), "--json"]
+            if not self._was_made(results, config, words, {}, checkpoint, Path(path)):
+                self._make("score", config, words, {}, output=results)
 
     @property
     def _contexts(self) -> tuple[str, ...]:
@@ -326,8 +349,8 @@ def _problems(plan: Plan) -> Iterator[str]:
         if not _names_a_folder(name) or name in ("tests", "foreign", "foreign-text"):
             yield f"{name!r}: expected a name that can be a folder's, and not tests, foreign or foreign-text"
     for name in (*plan.tests, *plan.contrastive):
-        if not _names_a_folder(name) or name == "model" or name.endswith("-foreign"):
-            yield f"{name!r}: expected a test's name that can be a folder's, not model, without -foreign at its end"
+        if not _names_a_folder(name) or name in ("model", "train") or name.endswith("-foreign"):
+            yield f"{name!r}: expected a test's name that can be a folder's, not model or train, without -foreign"
     for name, options in {"train": plan.train, **known}.items():
         for option in sorted({option.replace("-", "_") for option in options} & OURS):
             allowed = option == "data" or (option == "seed" and isinstance(options.get("seed"), int))
@@ -370,6 +393,11 @@ def _names_a_folder(name: str) -> bool:
 
 def say(wanted: str) -> str:
     return f"make them equal, or say `unequal: [{wanted}]`"
+
+
+def _record(words: Sequence[str], options: Mapping[str, Any]) -> str:
+    """The text of a file of options, which also says the words beside them."""
+    return f"# {' '.join(words)}\n{yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True)}"
 
 
 def newer(result: Path, *inputs: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -105,6 +106,30 @@ def test_a_table_holds_what_the_commands_say(calls: list[list[str]], capsys: pyt
 
     main(["compare", write({**PLAN, "generate": {"beam": 2, "max_len_a": 0, "max_len_b": 4}})])
     assert [call[0] for call in calls].count("generate") == 8  # other options, other translations
+
+
+def test_what_was_made_otherwise_is_made_again(calls: list[list[str]]) -> None:
+    plan = {**PLAN, "seeds": [1], "starts": {}, "systems": {"only": {"arch": "transformer_tiny"}}}
+
+    def made(**changed: Any) -> list[str]:
+        calls.clear()
+        status = main(["compare", write({**plan, **changed})])
+        return [call[0] for call in calls if call[0] != "score" or "--contrastive" in call] + ["refused"] * bool(status)
+
+    assert made() == ["train", "preprocess", "preprocess", "generate", "generate", "score", "score"]
+    assert made() == []
+    for _ in range(2):  # once refused, it stays so
+        assert made(systems={"only": {"arch": "transformer_tiny", "ffn_dim": 100}}) == ["train", "refused"]
+        assert made(generate={"beam": 1, "nbest": 3})[-2:] == ["generate", "refused"]
+    assert made() == ["generate"]  # whose record had gone
+    Path("out/only/seed-1/toy-foreign/restored.txt").unlink()  # killed before it was written
+    assert made() == ["generate"]
+    for end in ("en", "de"):
+        Path(f"other.{end}").write_text(Path(f"toy.{end}").read_text(encoding="utf-8")[::-1], encoding="utf-8")
+    assert made(tests={"toy": "other"}) == ["preprocess", "preprocess", "generate", "generate"]
+    Path("others.tsv").write_bytes(Path("pairs.tsv").read_bytes())
+    os.utime("others.tsv", (1, 1))
+    assert made(tests={"toy": "other"}, contrastive={"pairs": "others.tsv"}) == ["score", "score"]
 
 
 @pytest.mark.parametrize(
