@@ -34,7 +34,7 @@ from docnmt.core.corpus import (
     write_array,
     write_meta,
 )
-from docnmt.core.read_corpus import TextLines, half_character, is_blank
+from docnmt.core.read_corpus import TextLines, half_character, is_blank, kind_of_table
 from docnmt.core.split_sentences import split_sentences
 from docnmt.core.tables import open_table, text_rows
 from docnmt.core.task import ModelClass, TaskState, built
@@ -106,23 +106,25 @@ def read_labelled(path: Path) -> LabelledTexts:
 
 def read_texts(path: Path | None) -> list[str]:
     """Read texts without labels: the `text` values of a .jsonl file, which may have line breaks, or lines."""
-    if path is not None and path.suffix == ".jsonl":
+    if path is not None and kind_of_table(path.name) == ".jsonl":
         return [row["text"] for _, row in text_rows(open_table(path), ["text"])]
     return list(text_lines(path))
 
 
 def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
+    is_first = True
     for number, line in enumerate(TextLines(path), 1):
         label, tab, text = line.partition("\t")
         if is_blank(line):
             continue
         if not tab:
             raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
-        names = [cell.strip().lower() for cell in line.split("\t")] if number == 1 else []
+        names = [cell.strip().lower() for cell in line.split("\t")] if is_first else []
+        is_first = False
         if "label" not in names:
             yield f"{path}:{number}", label, text
         elif names != ["label", "text"]:
-            raise UserError(f"{path}:1: a header must be label, tab, text; got {line[:80]!r}")
+            raise UserError(f"{path}:{number}: a header must be label, tab, text; got {line[:80]!r}")
 
 
 def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -351,7 +353,7 @@ def ordered_labels(labels: Sequence[str]) -> tuple[str, ...]:
     names = set(labels)
     if len(names) < 2:
         raise UserError(f"the training texts have one label only ('{labels[0]}'); there is nothing to learn")
-    numeric = all(name.removeprefix("-").isdecimal() for name in names)
+    numeric = all(name.removeprefix("-").isdecimal() and len(name) < 20 for name in names)
     return tuple(sorted(names, key=lambda name: (int(name), name) if numeric else (0, name)))
 
 

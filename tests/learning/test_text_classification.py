@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -15,6 +16,9 @@ from docnmt.other_tasks.classification import (
     TextDataset,
     WordVocabulary,
     labelled_arrays,
+    ordered_labels,
+    read_labelled,
+    read_texts,
 )
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
@@ -112,6 +116,16 @@ def test_faults_are_one_line_and_leave_nothing(
     lines = capsys.readouterr().err.splitlines()
     assert message in lines[-1]
     assert not (tmp_path / "data").exists()
+
+
+def test_tables_are_read_as_they_say(tmp_path: Path) -> None:
+    packed, headed = tmp_path / "a.jsonl.gz", tmp_path / "a.tsv"
+    packed.write_bytes(gzip.compress(b'{"text": "good dog"}\n'))
+    headed.write_text("\nlabel\ttext\npos\tgood\n", encoding="utf-8")
+    assert read_texts(packed) == ["good dog"]
+    assert read_labelled(headed).labels == ["pos"]
+    assert ordered_labels(["10", "9"]) == ("9", "10")
+    assert ordered_labels(["9" * 5000, "a"]) == ("9" * 5000, "a")
 
 
 def test_words_are_counted_in_training_texts_alone() -> None:

@@ -96,7 +96,7 @@ class SamplingConfig(SearchConfig):
         needs="mbr",
     )
     temperature: float = option(
-        1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True, between=(1e-6, None)
+        1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True, between=(1e-6, 1e6)
     )
     top_k: int = option(
         0, "draw from the k most probable tokens; 0: from all", aliases=("--sampling-topk",), between=(0, None)

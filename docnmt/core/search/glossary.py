@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 # Glossaries: translations of terms, and the search for terms in sentences.
 
 
+def _spelt(term: str) -> str:
+    """The pattern of a term: white space counts as one space, one without capitals is found in any case."""
+    spelt = r"\s+".join(map(re.escape, term.split()))
+    return spelt if term != term.lower() else f"(?i:{spelt})"
+
+
 @dataclass(frozen=True)
 class Glossary:
     """Source terms with their target terms.
@@ -81,13 +87,10 @@ class Glossary:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
-        """The pattern of any term, the longest first, one group each."""
-        parts = []
-        for term in self._longest_first:
-            spelt = r"\s+".join(map(re.escape, term.split()))
-            spelt = spelt if term != term.lower() else f"(?i:{spelt})"
-            parts.append(f"{_edge(term[0], '(?<!', ')')}({spelt}){_edge(term[-1], '(?!', ')')}")
-        return re.compile("|".join(parts)) if parts else None
+        """The pattern of any term, the longest first; without groups, which take time for every term at every place."""
+        edges = ((_edge(term[0], "(?<!", ")"), _edge(term[-1], "(?!", ")")) for term in self._longest_first)
+        parts = (f"{begin}{_spelt(term)}{end}" for term, (begin, end) in zip(self._longest_first, edges, strict=True))
+        return re.compile("|".join(parts)) if self.terms else None
 
     def found(self, sentence: str, fixed: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the target terms that apply to a source sentence, each once, in the order of the source.
@@ -102,9 +105,10 @@ class Glossary:
             if around < len(fixed) and fixed[around][0] <= match.start() and match.end() <= ends[around]:
                 continue
             spelt = " ".join(match[0].split())
-            assert match.lastindex is not None  # its group; `spelt.lower()` need not be a term: ſ and ı match s and i
-            term = spelt if spelt in self.terms else self._longest_first[match.lastindex - 1]
-            targets.append(self.terms[term])
+            named = next((term for term in (spelt, spelt.lower()) if term in self.terms), None)
+            if named is None:  # ſ and ı match s and i
+                named = next(term for term in self._longest_first if re.fullmatch(_spelt(term), match[0]))
+            targets.append(self.terms[named])
         return list(dict.fromkeys(targets))
 
 

@@ -336,7 +336,7 @@ def _final(data: Examples, classes: int, penalty: float, protocol: Protocol) -> 
     """Return weights trained on all rows but a twentieth, which is used for early stopping."""
     random = np.random.RandomState(protocol.seed)
     order = random.permutation(len(data.y))
-    held_out = int(0.05 * len(data.y))
+    held_out = max(1, int(0.05 * len(data.y)))
     return train(data[order[held_out:]], data[order[:held_out]], classes, [penalty], protocol, random)[1][0]
 
 
