@@ -108,11 +108,11 @@ BASELINES = {
     },
     "batches": dict.fromkeys(("sentence", "sentence-documents", "document", "document-pieces"), "sentence"),
     "lm": {"sentence": "sentence", "document": "sentence"},
+    "fusion": dict.fromkeys(("add", "concat", "concat-addition"), "add"),  # of ../fusion_translation
     "choice": {
         "sentence": "sentence", "sentence-choice": "sentence", "sentence-pieces": "sentence",
         "document": "sentence-pieces", "document-choice": "sentence-pieces",
     },
-    "fusion": dict.fromkeys(("add", "concat", "concat-addition"), "add"),  # of ../fusion_translation
     "docrepair": dict.fromkeys(("sentence", "document", "group"), "sentence"),
 }  # fmt: skip
 #: Where systems have several baselines: what these have in common.
