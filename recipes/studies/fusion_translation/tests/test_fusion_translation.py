@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 import sys
 from pathlib import Path
 
@@ -16,15 +15,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import fusion_translation as tool
 
 from docnmt.core.models.config import model_config
-from docnmt.registry import MODELS
+from docnmt.registry import FUSIONS, MODELS, import_plugins
 from docnmt.testing import task
 
 
 def test_concatenation_begins_as_addition_in_a_model() -> None:
-    begun = runpy.run_path(str(Path(__file__).parents[1] / "plugin" / "project.py"))["ConcatAddition"]
+    import_plugins(Path(__file__).parents[1] / "plugin")
     config = model_config("transformer", {})(embed_dim=8, heads=2, position_fusion="concat_addition")
     model = task().build_model(MODELS.get("transformer"), config)
-    projections = [module.projection.weight for module in model.modules() if type(module).__name__ == begun.__name__]
+    begun = FUSIONS.get("concat_addition")
+    projections = [part.projection.weight for part in model.modules() if isinstance(part, begun)]
     assert len(projections) == 2  # of source and target
     for weight in projections:
         assert weight.tolist() == np.hstack([np.eye(8), np.eye(8)]).tolist()

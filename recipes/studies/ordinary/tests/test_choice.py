@@ -14,6 +14,7 @@ import torch
 
 from docnmt.core.batch import IGNORE
 from docnmt.core.corpus import TokenArray
+from docnmt.registry import CRITERIA, import_plugins
 
 FOLDER = Path(__file__).parents[1]
 
@@ -51,7 +52,8 @@ def test_alternatives_share_a_source(tool: dict[str, Any]) -> None:
 
 
 def test_the_choice_is_made_among_alternatives_of_whole_words() -> None:
-    choice = runpy.run_path(str(FOLDER / "choice" / "choice.py"))["Choice"]
+    import_plugins(FOLDER / "choice")
+    choice = CRITERIA.get("choice")
     table = torch.tensor([[-1, -1, -1], [1, 2, 3], [2, 1, -1], [-1, -1, -1], [-1, -1, -1]])
     begins = torch.tensor([True, True, True, False, False])  # 0 ends the text
     criterion = choice(table, begins, choice=2.0, label_smoothing=0.0)
