@@ -218,7 +218,7 @@ _STAYS = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
 _TIME, _ALONE = re.compile(r"<[\d:.]+>"), re.compile(r"<(?:[\d:.]+|v[ .][^<>]*)>")
 _BARE = re.compile(r"&(?!\w+;|#\w+;)")
 #: A tag, escaped: one without its partner in the same subtitle is no tag to us.
-_TAG = re.compile(r"&lt;(/?(?:[cibuv]|ruby|rt|lang)(?![\w-])[^<>]*?)(?:>|&gt;)")
+_TAG = re.compile(r"&lt;(/?(?:[cibuv]|ruby|rt|lang)(?![\w-])(?:[^<>&]|&(?![lg]t;))*)(?:>|&gt;)")
 
 
 class WebVtt(Subtitles):
