@@ -67,6 +67,7 @@ STUDIES = {
     "composition": ("translation", "ordinary/composition.yaml", "ordinary.jsonl"),
     "batches": ("translation", "ordinary/batches.yaml", "ordinary.jsonl"),
     "language-model": ("translation", "ordinary/rerank.sh", "ordinary.jsonl"),
+    "choice": ("translation", "ordinary/choice.yaml", "ordinary.jsonl"),
     "docmix-fusion": ("fusion", "fusion_translation/docmix.yaml", "ordinary.jsonl"),
 }
 
@@ -254,6 +255,10 @@ def card() -> Iterator[Claim]:
         ("document-pieces", "document model, batches of pieces − sentence model"),
     ):
         yield Claim(f"docmix, `_tiny`: {text}, nats", cell(ORDINARY, 3, row, 3), "3", "batches")
+    for row, name in (("document ", "document"), ("document-choice", "document, the choice counts")):
+        number = "; ".join(cell(ORDINARY, 8, row, column) for column in (3, 4))
+        text = "docmix, `_tiny`, concatenated positions: {} − sentence model, both on pieces; foreign − true, nats"
+        yield Claim(text.format(name), number, "3", "choice")
     name = "language model of docmix's German: with its document − of sentences; foreign − true, nats"
     number = "; ".join(cell(ORDINARY, 4, "document ", column) for column in (3, 4))
     yield Claim(name, number, "3", "language-model")
@@ -584,6 +589,8 @@ def numbers() -> dict[str, str]:
         "pieces": cell(ORDINARY, 3, "document-pieces", 3),
         "concat-saves": cell(ORDINARY, 7, "concat", 3).replace("−", ""),
         "concat-gains": concatenated().replace("+", ""),
+        "concat-pieces": cell(ORDINARY, 8, "document ", 3),
+        "concat-rival": cell(ORDINARY, 8, "sentence-pieces", 3).replace("+", ""),
         "with": f"{with_document:.4f}",
         "without": f"{without:.4f}",
         "context": f"{without - with_document:.3f}",
