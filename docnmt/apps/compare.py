@@ -155,18 +155,19 @@ class Comparison:
     ) -> None:  # fmt: skip
         """Run a command; `output` takes what it prints. After it, and `finish`, `config` is the record of how the
         result was made; until then there is none, so that no result of other options is taken for this one."""
-        begun = config if self.dry_run else config.with_suffix(".begun.yaml")
-        if not self.dry_run:
-            config.parent.mkdir(parents=True, exist_ok=True)
-            write_text(begun, _record(words, options))
-            config.unlink(missing_ok=True)
+        if self.dry_run:
+            self._command(command, *words, "--config", str(config))
+            return
+        begun = config.with_suffix(".begun.yaml")
+        config.parent.mkdir(parents=True, exist_ok=True)
+        write_text(begun, _record(words, options))
+        config.unlink(missing_ok=True)
         text = self._command(command, *words, "--config", str(begun), output=output is not None)
-        if not self.dry_run:
-            if output is not None:
-                write_text(output, text)
-            if finish is not None:
-                finish()
-            os.replace(begun, config)
+        if output is not None:
+            write_text(output, text)
+        if finish is not None:
+            finish()
+        os.replace(begun, config)
 
     def _trained(self, name: str, seed: int) -> Trained:
         options = self._options(name)

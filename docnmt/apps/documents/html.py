@@ -260,9 +260,9 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
 _PARAGRAPH = re.compile(r"<(?:p|div|li|d[dt]|t[dh]|h[1-6])(?:\s[^<>]*)?>\s*[^\s<>&]", re.IGNORECASE)
 _CHARSET = re.compile(rb"""<(?:meta[^<>]*?charset|\?xml[^<>]*?encoding)\s*=\s*(?:["']\s*)?([\w.:-]+)""", re.IGNORECASE)
 
-#: What browsers take for an encoding; what can be read up to here is not in UTF-16.
+_LATIN = ("iso-8859-1", "latin1", "ascii", "us-ascii")
+#: What browsers take for another encoding; what can be read up to here is not in UTF-16.
 _BROWSERS = {
-    **dict.fromkeys(("iso-8859-1", "latin1", "ascii", "us-ascii"), "cp1252"),
     **dict.fromkeys(("utf-16", "utf-16le", "utf-16be"), "utf-8"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
     **dict.fromkeys(("shift_jis", "shift-jis", "sjis"), "cp932"),
@@ -289,9 +289,7 @@ class Html(Spliced):
         said = _CHARSET.search(self.content[:4096])
         if said and not self.content.startswith(b"\xef\xbb\xbf"):
             name = said[1].decode("ascii")
-            self.encoding = _BROWSERS.get(name.lower(), name)
-            if self.encoding == "cp1252":
-                self.encoding = self.latin
+            self.encoding = self.latin if name.lower() in _LATIN else _BROWSERS.get(name.lower(), name)
         return super()._decoded()
 
     def read_places(self) -> Iterator[SegmentPlace]:

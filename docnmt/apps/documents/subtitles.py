@@ -258,7 +258,8 @@ class WebVtt(Subtitles):
     def _encode(self, written: str, text: str) -> str:
         strict = not _BARE.search(written)  # else the file is not strict about it
         out = super()._encode(f"{written}&amp;&lt;" if strict else written, text)
-        return _TAG.sub(lambda tag: shown if (shown := f"<{tag[1]}>") in written else tag[0], out)
+        there = set(re.findall(r"<[^<>]*>", written))
+        return _TAG.sub(lambda tag: shown if (shown := f"<{tag[1]}>") in there else tag[0], out)
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         return super().rendered(place, text).replace("-->", "--&gt;")

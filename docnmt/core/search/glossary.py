@@ -88,9 +88,10 @@ class Glossary:
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
         """The pattern of any term, the longest first; without groups, which take time for every term at every place."""
-        edges = ((_edge(term[0], "(?<!", ")"), _edge(term[-1], "(?!", ")")) for term in self._longest_first)
-        parts = (f"{begin}{_spelt(term)}{end}" for term, (begin, end) in zip(self._longest_first, edges, strict=True))
-        return re.compile("|".join(parts)) if self.terms else None
+        parts = [
+            f"{_edge(term[0], '(?<!', ')')}{_spelt(term)}{_edge(term[-1], '(?!', ')')}" for term in self._longest_first
+        ]
+        return re.compile("|".join(parts)) if parts else None
 
     def found(self, sentence: str, fixed: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the target terms that apply to a source sentence, each once, in the order of the source.

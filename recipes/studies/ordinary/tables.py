@@ -119,7 +119,6 @@ BASELINES = {
 BESIDE = {"composition": "sentence, same text", "choice": "sentence, same batches"}
 
 
-
 def main() -> None:
     """Print the tables, an empty line between two."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
