@@ -327,7 +327,7 @@ class PageConfig:
     target_lang: str | None = option(None, "code of the target's language", metavar="CODE")
     columns: tuple[str, ...] = option((), COLUMNS_HELP, metavar="ROLE=NAME")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
-    samples: int = option(SAMPLES, "bootstrap samples", between=(1, None))
+    samples: int = option(SAMPLES, "bootstrap samples", between=(1, 100_000))
     seed: int = option(SEED, "of the bootstrap", between=(0, None))
 
     def problems(self) -> list[str]:

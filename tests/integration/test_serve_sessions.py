@@ -152,6 +152,20 @@ def test_sessions_are_few_and_forgotten() -> None:
     client.service.worker.stop()
 
 
+def test_session_that_is_translated_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, accept = started(translating(), session_idle=0.05), Call.accept
+
+    def late(call: Call, sentences: Any) -> None:
+        time.sleep(0.3)
+        accept(call, sentences)
+
+    monkeypatch.setattr(Call, "accept", late)
+    name = client.post("/sessions", json={"segments": SOURCE[:1]}).json()["session"]
+    assert client.post(f"/sessions/{name}/translate", json={}).status_code == 200
+    assert client.get(f"/sessions/{name}").json()["segments"][0]["translation"] is not None
+    client.service.worker.stop()
+
+
 @pytest.mark.parametrize("what", ["added", "deleted"])
 def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The draft was kept in the segment that had the number then; the encodings of a deleted session stayed."""

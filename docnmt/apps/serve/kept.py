@@ -419,6 +419,12 @@ class Session(KeptItem):
     segments: list[SessionSegment] = field(default_factory=list)
     translated: float = 0.0
     encoding: KeptEncoding | None = None
+    translations: int = 0  # that are under way
+
+    @property
+    def is_used(self) -> bool:
+        """True while it is translated, however long that takes."""
+        return self.translations > 0
 
     @property
     def characters(self) -> int:
@@ -528,14 +534,14 @@ class Sessions(Store[Session]):
             earlier.encoding = None
         sentences = await call.sentences(Ask(documents=[passages], wishes=session.wishes, name="segments"))
         sentences.kept = encoding
-        events = self._events(call, sentences, numbers, chosen)
+        events = self._events(call, sentences, session, numbers, chosen)
         if wants_lines(request):
             return Streamed(events)
         translated = {event["segment"]: event async for event in events if "segment" in event}
         return json_response({"segments": [translated[number] for number in numbers]})
 
     async def _events(
-        self, call: Call, sentences: Sentences, numbers: list[int], segments: list[SessionSegment]
+        self, call: Call, sentences: Sentences, session: Session, numbers: list[int], segments: list[SessionSegment]
     ) -> Events:
         """Yield each segment's number and translation as soon as it is ready, and keep it as a draft."""
         text_of = sentences.text_of()
@@ -547,17 +553,21 @@ class Sessions(Store[Session]):
                 segment.translation = text
             return {"segment": numbers[index], "translation": text, **limited_mark(sentences.limited(index))}
 
-        for index, waiting in enumerate(left):
-            if not waiting:  # it has no sentences
-                yield done(index)
-        await asyncio.to_thread(call.accept, sentences)
-        async with contextlib.aclosing(call.translated(sentences)) as events:
-            async for number, _ in events:
-                if number in text_of:
-                    left[text_of[number]] -= 1
-                    if not left[text_of[number]]:
-                        yield done(text_of[number])
-        yield {"done": True}
+        session.translations += 1
+        try:
+            for index, waiting in enumerate(left):
+                if not waiting:  # it has no sentences
+                    yield done(index)
+            await asyncio.to_thread(call.accept, sentences)
+            async with contextlib.aclosing(call.translated(sentences)) as events:
+                async for number, _ in events:
+                    if number in text_of:
+                        left[text_of[number]] -= 1
+                        if not left[text_of[number]]:
+                            yield done(text_of[number])
+            yield {"done": True}
+        finally:
+            session.translations, session.touched = session.translations - 1, time.monotonic()
 
     def insert(self, session: Session, segments: Sequence[SessionSegment], before: int) -> None:
         """Insert segments before the segment of number `before`."""

@@ -132,7 +132,7 @@ class ScoreConfig:
     )
     overwrite: bool = option(False, "replace what stands at --resegmented and --plot")
     columns: tuple[str, ...] = option((), COLUMNS_HELP, metavar="ROLE=NAME")
-    samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]", between=(1, None))
+    samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]", between=(1, 100_000))
     seed: int | None = option(None, f"of the bootstrap [{SEED}]", between=(0, None))
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
     json: bool = option(False, "print JSON instead of text")
