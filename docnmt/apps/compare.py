@@ -28,7 +28,7 @@ from docnmt.core.corpus import read_meta
 from docnmt.core.read_corpus import side
 from docnmt.core.scoring.config import DEFAULT, SAMPLES, SEED
 from docnmt.core.scoring.discourse import read_contrastive
-from docnmt.core.scoring.metrics import of_seeds
+from docnmt.core.scoring.metrics import of_seeds, reservations
 from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.core.training.checkpoint import read_header
 from docnmt.options import refuse_repeated_keys
@@ -138,7 +138,12 @@ class Comparison:
         last = model / "checkpoint_last.safetensors"
         config, limit = model.parent / "train.yaml", options.get("max_update")
         was_made = self._was_made(last, config, words, options)
-        if was_made and limit is not None and int(read_header(last)[0]["progress"].get("update", 0)) >= limit:
+        header = read_header(last)[0] if was_made else {"progress": {}}
+        if limit is not None and int(header["progress"].get("update", 0)) >= limit:
+            if start is not None and not newer(last, self._checkpoint(start, seed)):
+                raise UserError(f"{model}: its start {start} was trained anew since; delete {model} to train it, too")
+            if header["fingerprint"] != read_meta(Path(data))["fingerprint"]:
+                raise UserError(f"{model}: was trained on other data than {data} has now; delete {model}")
             return
         self._make("train", config, words, options)
 
@@ -276,6 +281,7 @@ class Comparison:
                 solved = self._solved(name, test)
                 _, low, high, _ = sampled_difference(solved, np.zeros_like(solved))
                 scores = {"accuracy": of_seeds((100 * solved.mean(1)).tolist()), "low": low, "high": high}
+                scores["warnings"] = reservations(solved.shape[1], "groups")
                 others = {"paired": self._solved(first, test)} if name != first else {}
                 others |= {"foreign": self._solved(name, test, "foreign")} if plan.foreign else {}
                 for kind, other in others.items():
@@ -471,6 +477,14 @@ def markdown(content: Mapping[str, Any]) -> str:
             lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", f"Means of {len(content['seeds'])} seeds (least to most). Differences: [middle 95 % of samples], p."]
     lines.append("A sample draws whole documents, of contrastive sets groups, the same for all seeds.")
+    tests = [item for row in systems.values() for kind in ("tests", "contrastive") for item in row[kind].items()]
+    warned = {
+        f"{test}: {warning}."
+        for test, scores in tests
+        for part in (scores, scores.get("paired", {}), scores.get("foreign", {}))
+        for warning in part.get("warnings", [])
+    }
+    lines += sorted(warned)
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -67,6 +68,27 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(compare.subprocess, "run", run)
     return done
+
+
+@pytest.mark.parametrize("changed", ["start", "data"])
+def test_what_was_trained_from_what_is_gone_is_refused(
+    changed: str, calls: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Systems of an older start, or of data that were made anew, stood beside those of today."""
+    plan = {**PLAN, "seeds": [1], "tests": {}}
+    assert main(["compare", write(plan)]) == 0
+    assert "pairs: with fewer than 30 groups" in Path("out/comparison.md").read_text()
+    if changed == "start":
+        shutil.rmtree("out/start")
+    else:
+        Path("toy.en").write_text(Path("toy.en").read_text().replace("aao", "bbo"))
+        sides = ["--trainpref", "toy", "--validpref", "toy", "--vocab-size", "36", "--overwrite"]
+        assert main(["preprocess", "-s", "en", "-t", "de", *sides, "--destdir", "data"]) == 0
+    calls.clear()
+    assert main(["compare", write(plan)]) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert ("its start start was trained anew" if changed == "start" else "other data than data") in error
+    assert [call[0] for call in calls] == ["train"] * (changed == "start")
 
 
 def test_a_start_with_a_seed_is_trained_once(calls: list[list[str]]) -> None:

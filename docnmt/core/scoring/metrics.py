@@ -467,7 +467,7 @@ def format_comparisons(
     return "\n".join([*rows, *reservations(documents)])
 
 
-def reservations(documents: int) -> list[str]:
-    """Return the reservations about a comparison on this many documents."""
-    few = f"with fewer than {FEW_DOCUMENTS} documents to draw from, intervals are too narrow and p is too small"
-    return [few] if documents < FEW_DOCUMENTS else []
+def reservations(drawn: int, kind: str = "documents") -> list[str]:
+    """Return the reservations about a comparison on this many documents, or what else is drawn."""
+    few = f"with fewer than {FEW_DOCUMENTS} {kind} to draw from, intervals are too narrow and p is too small"
+    return [few] if drawn < FEW_DOCUMENTS else []

@@ -10,12 +10,16 @@ environment plot
 discourse $corpus $work/data-bin
 for sentences in 32 128 512; do
     longer=$corpus/contrastive.$sentences.tsv
-    [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 > $longer
+    [ -e $longer ] && continue
+    python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 > $longer.part
+    mv $longer.part $longer
 done
 for sentences in 32 128; do
     for name in same-name other-name; do
         longer=$corpus/contrastive.$sentences.$name.tsv
-        [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 --$name > $longer
+        [ -e $longer ] && continue
+        python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 --$name > $longer.part
+        mv $longer.part $longer
     done
 done
 docnmt-compare recipes/studies/default_fusion/compare.yaml --user-dir recipes/studies/fusion_translation/plugin

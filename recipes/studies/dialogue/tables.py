@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+import measured
 
 Row = dict[str, Any]  # a line of JSON: scores by their names
 SCORES = (("agreement", 1), ("consistency", 1), ("s-BLEU", 2), ("chrF", 2))
@@ -60,9 +64,8 @@ def over_seeds(values: Sequence[float], digits: int) -> str:
     """`signed`; of three seeds also the 95 % interval of their mean, by Student's t."""
     if len(values) != 3:
         return signed(values, digits)
-    mean, half = fmean(values), 4.303 * stdev(values) / len(values) ** 0.5
-    interval = f"{mean - half:+.{digits}f} to {mean + half:+.{digits}f}".replace("-", "−")
-    return f"{signed(values, digits)[:-1]}; 95 % {interval})"
+    interval = measured.over_seeds(values, digits).partition(" (")[2]
+    return f"{signed(values, digits)[:-1]}; 95 % {interval}"
 
 
 def difference(rows: Sequence[Row], metric: str, digits: int = 2) -> str:

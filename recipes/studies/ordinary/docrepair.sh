@@ -18,8 +18,10 @@ translated() { # DATA SPLIT MODEL REFERENCE OUT: greedily; an empty translation 
 }
 
 for side in en de; do
+    [ -e $text/german.$side ] && continue
     awk -v RS= -v ORS='\n\n' 'NR % 2 == 1' $plain/train.$side > $text/pairs.$side
-    awk -v RS= -v ORS='\n\n' 'NR % 2 == 0' $plain/train.$side > $text/german.$side
+    awk -v RS= -v ORS='\n\n' 'NR % 2 == 0' $plain/train.$side > $text/german.$side.part
+    mv $text/german.$side.part $text/german.$side
 done
 [ -e ordinary/bin-forth/meta.json ] || docnmt-preprocess -s en -t de --srcdict ordinary/bin-plain --trainpref $text/pairs \
     --validpref $plain/dev --testpref $plain/tests --destdir ordinary/bin-forth --long-policy split
@@ -29,19 +31,26 @@ for way in forth back; do
     docnmt-train ordinary/bin-$way --config "$study/docrepair_pairs.yaml" --save-dir ordinary/repair/$way
 done
 translated ordinary/bin-back test ordinary/repair/back $text/german.de $text/there.en
-cp $text/german.de $text/there.de
+cp -p $text/german.de $text/there.de
 [ -e ordinary/bin-round/meta.json ] || docnmt-preprocess -s en -t de --srcdict ordinary/bin-plain --testpref $text/there \
     --destdir ordinary/bin-round --long-policy truncate
 translated ordinary/bin-round test ordinary/repair/forth $text/german.de $text/train.en # German as translated, for `en`
 translated ordinary/bin-forth valid ordinary/repair/forth $plain/dev.de $text/dev.en
 translated ordinary/bin-forth test ordinary/repair/forth $plain/tests.de $text/tests.en
-cp $text/german.de $text/train.de
-cp $plain/dev.de $plain/tests.de $text
+cp -p $text/german.de $text/train.de
+cp -p $plain/dev.de $plain/tests.de $text
 [ -e ordinary/bin-repair/meta.json ] || docnmt-preprocess -s en -t de --srcdict ordinary/bin-plain --trainpref $text/train \
     --validpref $text/dev --destdir ordinary/bin-repair --long-policy split
 docnmt-compare "$study/docrepair.yaml"
-first=$text/tests.en
-for system in sentence document group; do
-    docnmt-score --ref $plain/tests.de --sys ordinary/docrepair/$system/seed-{1,2,3}/docmix/hypotheses.txt \
-        --paired $first $first $first --json > ordinary/repair/$system.json
+for part in tests unseen; do # all lines; those whose pair does not stand in training (rerank.sh)
+    out=ordinary/repair/$part
+    mkdir -p $out
+    kept() { awk 'NR == FNR {wanted[$1]; next} FNR in wanted' ordinary/rerank/$part.lines "$1"; }
+    kept $plain/tests.de > $out/reference
+    kept $text/tests.en > $out/first
+    for system in sentence document group; do
+        for seed in 1 2 3; do kept ordinary/docrepair/$system/seed-$seed/docmix/hypotheses.txt > $out/$system.$seed; done
+        docnmt-score --ref $out/reference --sys $out/$system.{1,2,3} --paired $out/first $out/first $out/first --json \
+            > $out/$system.json
+    done
 done

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-from measured import find, read_text
+from measured import find, over_seeds, read_text
 
 Losses = dict[str, float]  # nll, and of a model that reads context nll_foreign and nll_none
 
@@ -28,10 +28,10 @@ def losses(folder: Path) -> dict[int, Losses]:
     return found
 
 
-def spread(values: Sequence[float], signed: bool = False) -> str:
+def spread(values: Sequence[float]) -> str:
     """Mean (least to most), of one seed its value."""
-    mean, least, most = (f"{value:{'+' if signed else ''}.4f}" for value in (fmean(values), min(values), max(values)))
-    return (mean if len(values) == 1 else f"{mean} ({least} to {most})").replace("-", "−")
+    mean, least, most = (f"{value:.4f}" for value in (fmean(values), min(values), max(values)))
+    return mean if len(values) == 1 else f"{mean} ({least} to {most})"
 
 
 def oracle(kept: Path) -> Iterator[str]:
@@ -48,12 +48,12 @@ def oracle(kept: Path) -> Iterator[str]:
 
 
 def systems(kept: Path, study: str, baselines: Mapping[str, str]) -> Iterator[str]:
-    """A table of the systems of a comparison, each beside its baseline: means of the seeds, least to most."""
+    """A table of the systems of a comparison, each beside its baseline: means of the seeds, differences with 95 %."""
     trained = {name: losses(kept / study / name) for name in baselines}
     chooses = any("choice" in one for seeds in trained.values() for one in seeds.values())
     beside = BESIDE.get(study, next(iter(baselines)))
-    header = f"nats a subword of dev | seeds | with its document | − {beside} | foreign − true | none − true"
-    yield f"| {header} |{' of all, choices |' if chooses else ''}"
+    header = f"nats a subword of dev | seeds | with its document (least to most) | − {beside} (95 %)"
+    yield f"| {header} | foreign − true | none − true |{' of all, choices |' if chooses else ''}"
     yield f"| --- | ---: | --- | --- | --- | --- |{' --- |' if chooses else ''}"
     for name, seeds in trained.items():
         if not seeds:
@@ -61,10 +61,10 @@ def systems(kept: Path, study: str, baselines: Mapping[str, str]) -> Iterator[st
         baseline = trained[baselines[name]]
         cells = [name, str(len(seeds)), spread([one["nll"] for one in seeds.values()]), *[""] * (4 if chooses else 3)]
         if baselines[name] != name:
-            cells[3] = spread([one["nll"] - baseline[seed]["nll"] for seed, one in seeds.items()], signed=True)
+            cells[3] = over_seeds([one["nll"] - baseline[seed]["nll"] for seed, one in seeds.items()], 4)
         for column, other in ((4, "nll_foreign"), (5, "nll_none")):
             if all(other in one for one in seeds.values()):
-                cells[column] = spread([one[other] - one["nll"] for one in seeds.values()], signed=True)
+                cells[column] = over_seeds([one[other] - one["nll"] for one in seeds.values()], 4)
         if chooses:
             cells[6] = spread([one["choice"] for one in seeds.values()])
         yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"

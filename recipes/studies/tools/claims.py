@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from kept_tables import printed, tables
-from measured import kept, read_json, read_text, rows
+from measured import kept, over_seeds, read_json, read_text, rows
 
 HERE = "recipes/studies"  # what prints the tables of which a claim is a cell:
 FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.jsonl.xz"
@@ -341,14 +341,6 @@ def seeds_range(values: list[float], digits: int = 2) -> str:
     return f"{min(values):+.{digits}f} to {max(values):+.{digits}f}".replace("-", "−")
 
 
-def over_seeds(values: list[float], digits: int = 2) -> str:
-    """Mean of the differences of three seeds, with its 95 % interval by Student's t."""
-    if len(values) != 3:
-        raise ValueError(f"values: expected those of 3 seeds, got {len(values)}")
-    mean, half = fmean(values), 4.303 * stdev(values) / len(values) ** 0.5
-    return f"{mean:+.{digits}f} ({mean - half:+.{digits}f} to {mean + half:+.{digits}f})".replace("-", "−")
-
-
 def dialogues(test: str, system: str, given: str) -> list[dict[str, Any]]:
     """The scored translations of a system, one a seed."""
     wanted = (test, system, given)
@@ -405,7 +397,7 @@ def dialogue_scores() -> Iterator[tuple[str, ...]]:
             cells.append(spread([row["against_sentence"]["s-BLEU"][0] for row in those]))
             cells.append(f"{max(row['against_sentence']['s-BLEU'][3] for row in those):.3f}".removeprefix("0"))
         if system != "sentence":
-            cells.append(over_seeds(true_minus_foreign("diabla", f"{system}, longest start", "s-BLEU")))
+            cells.append(over_seeds(true_minus_foreign("diabla", f"{system}, longest start", "s-BLEU"), 2))
         yield name, *(*cells, *[""] * 5)[:6]
 
 

@@ -14,9 +14,10 @@ import argparse
 import json
 import lzma
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from statistics import fmean, stdev
 from typing import Any
 
 from docnmt.cli import command as cli
@@ -67,6 +68,15 @@ def find(folder: Path, pattern: str) -> list[Path]:
     wanted = PurePosixPath(inside).parent / pattern
     names = [PurePosixPath(name) for name in rows(file)]
     return sorted(file / n for n in names if len(n.parts) == len(wanted.parts) and n.match(str(wanted)))
+
+
+def over_seeds(values: Sequence[float], digits: int) -> str:
+    """Mean of the differences of two to four seeds, with its 95 % interval by Student's t; of one seed its value."""
+    mean, half = fmean(values), 0.0
+    if len(values) > 1:
+        half = {2: 12.706, 3: 4.303, 4: 3.182}[len(values)] * stdev(values) / len(values) ** 0.5
+    interval = f" ({mean - half:+.{digits}f} to {mean + half:+.{digits}f})" if half else ""
+    return f"{mean:+.{digits}f}{interval}".replace("-", "−")
 
 
 def keep(path: Path, files: Mapping[str, Any]) -> None:

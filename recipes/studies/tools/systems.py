@@ -95,12 +95,13 @@ class System:
 
 def validations(log: Iterable[dict[str, Any]]) -> list[tuple[int, float]]:
     """Update and negative log-likelihood of each validation in the lines of a `train.jsonl`."""
-    return [(line["update"], line["nll"]) for line in log if line["event"] == "valid"]
+    judged = [(line["update"], line["nll"]) for line in log if line["event"] == "valid"]
+    return [(update, math.inf if nll is None else nll) for update, nll in judged]  # None: it was not finite
 
 
-def first_as_good(judged: Iterable[tuple[int, float | None]], nll: float) -> int | None:
-    """At which update a validation was first at most `nll`, or None; one that was not finite is None."""
-    return next((update for update, reached in judged if reached is not None and reached <= nll), None)
+def first_as_good(judged: Iterable[tuple[int, float]], nll: float) -> int | None:
+    """At which update a validation was first at most `nll`, or None."""
+    return next((update for update, reached in judged if reached <= nll), None)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
