@@ -25,6 +25,7 @@ LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.
 RIVALS = "rivals.jsonl/rivals/comparison.json"
 PUBLISHED = "published.jsonl/published/comparison.json"
 SAME_NAME = "same-name.jsonl/same-name/comparison.json"
+TREE = "tree.jsonl/tree/comparison.json"
 LEARNING = f"python {HERE}/discourse/learning_time.py {HERE}/discourse/learning.json --most 3000"
 INFERLITE = f"python {HERE}/inferlite/differences.py --results {HERE}/inferlite/inferlite.jsonl.xz/stopped/results"
 ORDINARY = f"python {HERE}/ordinary/tables.py {HERE}/ordinary/ordinary.jsonl"
@@ -51,6 +52,7 @@ STUDIES = {
     "rivals": ("sentences", "discourse/rivals.yaml", "rivals.jsonl"),
     "published": ("sentences", "discourse/published.yaml", "published.jsonl"),
     "same-name": ("sentences", "discourse/same_name.yaml", "same-name.jsonl"),
+    "tree": ("sentences", "discourse/tree.yaml", "tree.jsonl"),
     "learning": ("sentences", "discourse/learning.sh", "learning.json"),
     "ablation": ("sentences", "ablation/run.sh", "ablation.jsonl"),
     "boundaries": ("sentences", "discourse/boundaries.sh", "boundaries.jsonl"),
@@ -146,7 +148,7 @@ def discourse() -> Iterator[Claim]:
     number = "{right:.1f}; {found:.0f} found".format(**read("retrieval.jsonl/name/contrastive.json"))
     yield Claim("look-up of the nearest sentence with the same name: right, %", number, "–", "retrieval")
     number = right("tree", questions="512-sentences")
-    yield Claim("the paper's tree (`--merge mean`), 512 sentences: right, %", number, "1", "discourse")
+    yield Claim("a tree of means (`--merge mean`), 512 sentences: right, %", number, "1", "discourse")
     rates = [row for row in read("discourse-tables.jsonl/retuned.json")["rows"] if row[0] == "`g_transformer`"]
     number = right("doc", "doc-sinusoidal", "scaleformer", "scaleformer-relative")
     number += f"; G-Transformer, four rates: {' to '.join(f(row[3] for row in rates) for f in (min, max))}"
@@ -159,6 +161,8 @@ def discourse() -> Iterator[Claim]:
         ("han", PUBLISHED, "published", "10-16", "HAN from a sentence model, 12 sentences back"),
         ("replace", SAME_NAME, "same-name", "128, other name", "context heads, 128 sentences about another person"),
         ("replace", SAME_NAME, "same-name", "128, same name", "… about the question's person"),
+        ("tree", TREE, "tree", "10-16", "the paper's tree by the letter (`--merge plain_source2token`)"),
+        ("tree", TREE, "tree", "512", "… in documents of 512 sentences"),
     )
     for name, study, key, test, words in rivals:
         foreign = read(study)["systems"][name]["contrastive"][test]["foreign"]["difference"]
@@ -262,6 +266,8 @@ def card() -> Iterator[Claim]:
     name = "language model of docmix's German: with its document − of sentences; foreign − true, nats"
     number = "; ".join(cell(ORDINARY, 4, "document ", column) for column in (3, 4))
     yield Claim(name, number, "3", "language-model")
+    name = "docmix, concatenated positions: document − sentence model; the same on pieces − sentence model, s-BLEU"
+    yield Claim(name, "; ".join(map(chosen, ("document", "sentence-pieces"))), "3", "choice")
     name = "docmix, ten best, a language model of documents chooses: − best; true − foreign, s-BLEU"
     yield Claim(name, "; ".join(cell(ORDINARY, 5, "tests", column) for column in (3, 6)), "3", "language-model")
 
@@ -274,11 +280,11 @@ def nats() -> tuple[float, ...]:
     return last["nll"], last["nll_none"], last["nll_foreign"], alone["nll"]
 
 
-def concatenated() -> str:
-    """What concatenated positions gain over added ones on docmix, s-BLEU, with its interval."""
-    scores = read("ordinary.jsonl/fusion/comparison.json")["systems"]["concat"]["tests"]["docmix"]["paired"]["metrics"]
-    one = next(score for score in scores if score["metric"] == "s-BLEU")
-    return f"{one['difference']:+.2f} ({one['low']:+.2f} to {one['high']:+.2f})"
+def chosen(system: str, study: str = "choice", metric: str = "s-BLEU", kind: str = "paired") -> str:
+    """What a system gains on docmix over the first one of its study, with its interval."""
+    scores = read(f"ordinary.jsonl/{study}/comparison.json")["systems"][system]["tests"]["docmix"][kind]["metrics"]
+    one = next(score for score in scores if score["metric"] == metric)
+    return f"{one['difference']:+.2f} ({one['low']:+.2f} to {one['high']:+.2f})".replace("-", "−")
 
 
 def fusion() -> Iterator[Claim]:
@@ -296,20 +302,21 @@ def fusion() -> Iterator[Claim]:
             f"AG News, four layers of width 256, the notebooks' rate: {operator} − `add`, points", number, "1", "fusion"
         )
     number = cell(FUSION, 3, "which of two", 1)
-    yield Claim("which of two marks is first: relative positions − `add`, points", number, "3", "fusion")
-    rows = [row for row in read("default-fusion.jsonl/seeds.json")["rows"] if row[1] == "69a2da80"]
+    name = "which of two marks is first, texts up to 64 times as long as trained on: relative positions − `add`, points"
+    yield Claim(name, number, "3", "fusion")
+    rows = read("default-fusion.jsonl/seeds.json")["rows"]
     for operator in ("add", "concat"):
         right = [float(share) for row in rows if row[0] == operator for share in row[3:7]]
         foreign = [float(row[7]) for row in rows if row[0] == operator]
         number = f"{min(right)} to {max(right)}; {min(foreign)} to {max(foreign)}"
-        name = f"generated documents, default model with `{operator}`: right; with another document, %"
-        yield Claim(name, number, "3", "default")
+        name = f"generated documents of all lengths, default model with `{operator}`: right; with another document, %"
+        yield Claim(name, number, str(len(foreign)), "default")
     number = cell(TRANSLATION, 1, "multi_level.concat", 5)
     yield Claim("PHP manual, translation: `concat` − `add`, nats (less is better)", number, "3", "translation")
     number = f"{cell(TRANSLATION, 1, 'multi_level.concat', 8)}, p {cell(TRANSLATION, 1, 'multi_level.concat', 9)}"
     yield Claim("… s-BLEU, all lines (42 % of them in training)", number, "3", "translation")
     name = "docmix, translation: `concat` − `add`, nats (less is better); s-BLEU"
-    yield Claim(name, f"{cell(ORDINARY, 7, 'concat', 3)}; {concatenated()}", "3", "docmix-fusion")
+    yield Claim(name, f"{cell(ORDINARY, 7, 'concat', 3)}; {chosen('concat', 'fusion')}", "3", "docmix-fusion")
 
 
 def agreement(system: str, given: str, test: str = "diabla") -> str:
@@ -579,10 +586,16 @@ def numbers() -> dict[str, str]:
         "tag-saves": cell(ORDINARY, 1, "what the tag saves", 4),
         "batches": cell(ORDINARY, 3, "sentence-documents", 3).split()[0].lstrip("+"),
         "pieces": cell(ORDINARY, 3, "document-pieces", 3),
-        "concat-saves": cell(ORDINARY, 7, "concat", 3).replace("−", ""),
-        "concat-gains": concatenated().replace("+", ""),
+        "concat-saves": cell(ORDINARY, 7, "concat", 3),
+        "concat-gains": chosen("concat", "fusion").replace("+", ""),
+        "document-gains": chosen("document"),
+        "document-chrf": chosen("document", metric="chrF"),
+        "pieces-gain": chosen("sentence-pieces"),
+        "pieces-chrf": chosen("sentence-pieces", metric="chrF"),
+        "reranked": cell(ORDINARY, 5, "tests", 3),
+        "reranked-chrf": cell(ORDINARY, 6, "tests", 3),
         "concat-pieces": cell(ORDINARY, 8, "document ", 3),
-        "concat-rival": cell(ORDINARY, 8, "sentence-pieces", 3).replace("+", ""),
+        "concat-rival": cell(ORDINARY, 8, "sentence-pieces", 3),
         "with": f"{with_document:.4f}",
         "without": f"{without:.4f}",
         "context": f"{without - with_document:.3f}",
@@ -600,6 +613,10 @@ def numbers() -> dict[str, str]:
         "look-up": f"{retrieval:.0f}",
         "doc-equal": rival("doc"),
         "replace": rival("replace"),
+        "other-person": rival("replace", SAME_NAME, "128, other name"),
+        "same-person": rival("replace", SAME_NAME, "128, same name"),
+        "tree": rival("tree", TREE),
+        "tree-far": rival("tree", TREE, "512"),
         "g-transformer": rival("g_transformer", PUBLISHED),
         "han": rival("han", PUBLISHED),
         "far": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="2048-sentences"),
