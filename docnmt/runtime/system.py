@@ -388,6 +388,7 @@ T = TypeVar("T")
 
 #: Types used in several schemas.
 Count = Annotated[int, Meta(ge=0, le=1 << 62)]
+Positive = Annotated[int, Meta(ge=1, le=1 << 62)]
 Name = Annotated[str, Meta(pattern=r"^[^/\\\0]+$", max_length=255)]
 _Scalar = bool | int | float | str | None
 Value = _Scalar | list[_Scalar]

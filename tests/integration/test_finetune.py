@@ -231,6 +231,46 @@ def test_what_a_run_cannot_start_from_is_named(data: Path, tmp_path: Path, capsy
     assert not (tmp_path / "new").exists()
 
 
+def test_a_new_concatenation_learns_at_the_full_rate(data: Path, tmp_path: Path) -> None:
+    """It counted as a part of the sentence model; the run goes on with the same rates, the old one gone."""
+    basic = [str(data), *SMALL.split(), "--max-tokens", "150"]
+    first = [*basic, "--arch", "transformer", "--position-fusion", "add", "--save-dir", str(tmp_path / "old")]
+    assert train([*first, "--max-update", "2"]) == 0
+    command = [*basic, "--arch", "cond_transformer", "--position-fusion", "concat", "--finetune-lr-scale", "0"]
+    command += ["--finetune-from-model", str(tmp_path / "old"), "--save-dir", str(tmp_path / "new"), "--max-update"]
+    assert train([*command, "2"]) == 0
+    begun = load_checkpoint(tmp_path / "new" / LAST).group("model")["encoder.embedding.fusion.projection.weight"]
+    assert not torch.equal(*begun.split(begun.shape[0], dim=1))  # it began as addition, [I; I]
+    (tmp_path / "old").rename(tmp_path / "gone")
+    assert train([*command, "3"]) == 0
+    moved = load_checkpoint(tmp_path / "new" / LAST).group("model")["encoder.embedding.fusion.projection.weight"]
+    assert not torch.equal(moved, begun)
+
+
+@pytest.mark.parametrize("arch", ["transformer", "cond_transformer"])
+def test_levels_that_a_sentence_model_has_not(
+    arch: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their parameters have no numbers: they began no document model, and counted as new."""
+    basic = [str(data), *SMALL.split(), "--position", "multi_level", "--max-update", "1", "--save-dir"]
+    assert train([*basic, str(tmp_path / "old"), "--arch", "transformer"]) == 0
+    capsys.readouterr()
+    started = [*basic, str(tmp_path / "new"), "--arch", arch, "--finetune-from-model", str(tmp_path / "old")]
+    status = train([*started, "--finetune-lr-scale", "0"])
+    assert status == 0 if arch != "transformer" else "nothing would learn" in capsys.readouterr().err
+
+
+def test_a_start_that_is_not_finite_is_named(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    basic = [str(data), *SMALL.split(), "--arch", "transformer", "--max-update", "1", "--save-dir"]
+    assert train([*basic, str(tmp_path / "old")]) == 0
+    good = load_checkpoint(tmp_path / "old" / LAST)
+    name = next(name for name in good.tensors if name.startswith("model."))
+    tensors = {**good.tensors, name: torch.full_like(good.tensors[name], torch.nan)}
+    save_checkpoint(tmp_path / "nan.safetensors", good.header, tensors)
+    assert train([*basic, str(tmp_path / "new"), "--finetune-from-model", str(tmp_path / "nan.safetensors")]) == 1
+    assert "not finite" in capsys.readouterr().err
+
+
 def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> None:
     """With 0 they stay bit for bit while the new ones move."""
     basic = [str(data), *SMALL.split(), "--max-tokens", "150", "--finetune-from-model", str(tmp_path / "old")]

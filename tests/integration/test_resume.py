@@ -5,6 +5,8 @@ Further kinds of runs beside what they change: `test_finetune`, `test_training`.
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import re
 import shutil
@@ -18,6 +20,7 @@ from pathlib import Path
 import pytest
 import toy
 from parallel_text import ParallelText
+from torch import Tensor, nn
 from toy import assert_same_checkpoint, log, write_toy_data
 from toy import train as train_toy
 from trainings import LAST, SMALL
@@ -25,6 +28,8 @@ from trainings import LAST, SMALL
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
+from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
+from docnmt.core.training.run import MeanWeights
 
 NOISE = "--source-mask 0.3 --subword-sampling 0.3 --r-drop 1"
 CASES = {
@@ -108,6 +113,52 @@ def command(data: Path, run: Path, *options: str) -> list[str]:
     return [sys.executable, "-c", TRAIN, str(Path(toy.__file__).parent), str(data), str(run), *options]
 
 
+def test_a_signal_while_weights_and_means_are_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of some parameters was saved as the weights."""
+    data, signals = write_toy_data(tmp_path / "data", seed=1), [signal.SIGTERM]
+    options = ("--validate-interval-updates", "2", "--max-update", "4", "--ema", "0.9")
+    assert train_toy(data, tmp_path / "whole", *options) == 0
+
+    class Means(dict[str, Tensor]):
+        def __getitem__(self, name: str) -> Tensor:
+            if signals and name != next(iter(self)) and sys._getframe(1).f_code.co_name == "_exchange":
+                os.kill(os.getpid(), signals.pop())
+            return super().__getitem__(name)
+
+    made = MeanWeights.__init__
+
+    def make(self: MeanWeights, model: nn.Module, decay: float) -> None:
+        made(self, model, decay)
+        self.means = Means(self.means)
+
+    monkeypatch.setattr(MeanWeights, "__init__", make)
+    assert train_toy(data, tmp_path / "parts", *options) == 143
+    assert train_toy(data, tmp_path / "parts", *options) == 0
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+    assert log(tmp_path / "whole") == log(tmp_path / "parts")
+
+
+@pytest.mark.parametrize("damage", ["no newline", "killed after a validation"])
+def test_the_log_of_a_run_that_goes_on(damage: str, tmp_path: Path) -> None:
+    """Two events stood in one line; a validation that is repeated stood there twice."""
+    data = write_toy_data(tmp_path / "data", seed=1)
+    options = ("--validate-interval-updates", "2", "--save-interval-updates", "3", "--max-update")
+    assert train_toy(data, tmp_path / "whole", *options, "6") == 0
+    assert train_toy(data, tmp_path / "parts", *options, "3") == 0
+    path = tmp_path / "parts" / "train.jsonl"
+    if damage == "no newline":
+        path.write_bytes(path.read_bytes().rstrip())
+    else:
+        header = load_checkpoint(tmp_path / "parts" / LAST)
+        header.header["progress"] |= {"concluded": 0}
+        save_checkpoint(header.path, header.header, header.tensors)
+    for limit in ("3", "6"):
+        assert train_toy(data, tmp_path / "parts", *options, limit) == 0
+    events = [(line["event"], line["update"]) for line in map(json.loads, path.read_text().splitlines())]
+    assert len(set(events)) == len(events)
+    assert {update for event, update in events if event == "valid"} >= {2, 4, 6}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_training_under_random_signals(tmp_path: Path, seed: int) -> None:
@@ -115,7 +166,7 @@ def test_training_under_random_signals(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     data = write_toy_data(tmp_path / "data", seed=seed)
     options = ("--max-epoch", "12", "--save-interval-updates", str(draw.choice((1, 3, 50))), "--keep-last", "2")
-    options += ("--validate-interval-updates", str(draw.choice((4, 100))))
+    options += ("--validate-interval-updates", str(draw.choice((4, 100))), *(("--ema", "0.9") if seed % 2 else ()))
     assert train_toy(data, tmp_path / "whole", *options, arch="toy_other") == 0
     started = time.monotonic()
     assert subprocess.run(command(data, tmp_path / "one", *options), capture_output=True, check=False).returncode == 0

@@ -34,6 +34,7 @@ from docnmt.runtime.system import (
     KIND,
     Count,
     OpenObject,
+    Positive,
     UserError,
     Value,
     __version__,
@@ -71,7 +72,7 @@ class _CheckpointHeader(OpenObject):
     config_version: Count = 1
     averaged: list[str] | None = None
     start: ModelRecord | None = None  # the model of --finetune-from-model
-    ranks: Count = 1
+    ranks: Positive = 1
     plugins: dict[str, str] | None = None  # checksums of the files that were imported
 
 
@@ -197,7 +198,7 @@ def unique_state(model: nn.Module) -> dict[str, Tensor]:
 def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy `tensors` into a model, after checking all of them against it."""
     state = unique_state(model)
-    if problems := state_problems(state, tensors) or _not_finite(tensors):
+    if problems := state_problems(state, tensors) or not_finite(tensors):
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         raise UserError(f"{path}: cannot be used: {'; '.join(sorted(problems)[:3])}{more}")
     with torch.no_grad():
@@ -225,7 +226,7 @@ def state_problems(
     return problems
 
 
-def _not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
+def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
     """Return a message for each of the model's tensors that has NaN or infinite numbers."""
     return [
         f"'model.{name}' holds numbers that are not finite: its training had failed"
@@ -378,7 +379,7 @@ def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
     for path in inputs:
         last = load_checkpoint(path, optimizer=False)
         _check_alike(first, last)
-        if problems := _not_finite(last.group("model")):
+        if problems := not_finite(last.group("model")):
             raise UserError(f"{path}: {problems[0]}; leave it out")
         averaged.append(f"{path.name} (update {last.header['progress'].get('update')})")
         for name, tensor in last.group("model").items():

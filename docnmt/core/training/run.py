@@ -40,7 +40,7 @@ from docnmt.registry import ARCHITECTURES, MODELS, imported
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import graphs_wished
 from docnmt.runtime.launch import processors
-from docnmt.runtime.system import Count, UserError, checked, printable
+from docnmt.runtime.system import Count, Positive, UserError, checked, printable
 
 if TYPE_CHECKING:
     from docnmt.core.training.graphed import FilledBatch, GraphedUpdates
@@ -59,7 +59,7 @@ class TrainingState:
     """The progress of a run. Random numbers follow from (seed, update) and (seed, epoch), so none are stored."""
 
     update: Count = 0  # optimizer steps done
-    epoch: Count = 1  # the current pass over the data
+    epoch: Positive = 1  # the current pass over the data
     batches: Count = 0  # of this epoch, done
     validated: Count = 0  # the update of the last scheduled validation; one that a signal interrupted is repeated
     concluded: Count = 0  # that of a validation outside the schedule, run because a limit was reached here; else 0
@@ -375,6 +375,7 @@ class MeanWeights:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.model, self.decay = model, decay
         self.means = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        self.is_aside = True  # the model has its own weights, all of them
 
     @torch.no_grad()
     def advance(self, update: int) -> None:
@@ -394,10 +395,12 @@ class MeanWeights:
 
     @torch.no_grad()
     def _exchange(self) -> None:
+        aside, self.is_aside = self.is_aside, False
         for name, parameter in self.model.named_parameters():
             weights = parameter.detach().clone()
             parameter.copy_(self.means[name])
             self.means[name].copy_(weights)
+        self.is_aside = not aside
 
 
 class HalfWeights:

@@ -44,6 +44,7 @@ class ModelRecord(OpenObject, omit_defaults=True):
     loss: float | None = None  # of the last validation
     averaged: int = 0  # number of checkpoints of which it is the mean
     start: ModelRecord | None = None  # the model of --finetune-from-model
+    lacks: tuple[str, ...] = ()  # parts, none of a document, that the model which starts from this one has newly
 
     def __str__(self) -> str:
         facts = f"{self.arch}, {f'mean of {self.averaged} up to ' if self.averaged else ''}update {self.update:,}, "

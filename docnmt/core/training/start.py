@@ -25,6 +25,7 @@ from docnmt.core.training.checkpoint import (
     load_checkpoint,
     load_optimizer,
     load_state,
+    not_finite,
     say_changed_plugins,
     state_problems,
     stored_config,
@@ -121,6 +122,10 @@ def _notes(config: dict[str, Any]) -> list[str]:
         )
     if training.ema and training.disable_validation and not limits.keep_last:
         texts.append("--ema: with --disable-validation no checkpoint has the mean as its model; give --keep-last N")
+    if training.disable_validation and (training.validate_interval_updates or training.validate_interval != 1):
+        texts.append("--validate-interval and --validate-interval-updates have no effect with --disable-validation")
+    if limits.shard and ranks.world() == 1:
+        texts.append("--shard has no effect in one process; start several with torchrun")
     if training.max_tokens < 16:
         texts.append(f"--max-tokens {training.max_tokens}: nearly every unit is a batch of its own")
     return [f"note: {text}" for text in texts]
@@ -166,7 +171,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     if trains_linear() and device.type == "cpu" and not training.bf16:
         replace_linear(model, TrainedLinear)
     sharded = ShardedLoss(model, criterion, device) if limits.shard and ranks.world() > 1 else None
-    optimizer = build_optimizer(config["optimization"], model, _learning_rate_scales(model, training))
+    optimizer = build_optimizer(config["optimization"], model, _learning_rate_scales(model, training, start))
     run = Run(config, folder, task, model, criterion, optimizer, device, TrainingState(), start=start, sharded=sharded)
     if training.ema is not None:
         run.mean = MeanWeights(model, training.ema)
@@ -216,7 +221,8 @@ def _agree_across_ranks(run: Run) -> None:
     if run.sharded is None:
         states = run.optimizer.state.values()
         moments = [value for state in states for value in state.values() if torch.is_tensor(value)]
-        ranks.same_everywhere([*run.model.state_dict().values(), *moments])
+        means = run.mean.means.values() if run.mean is not None else ()
+        ranks.same_everywhere([*run.model.state_dict().values(), *moments, *means])
 
 
 # Parts and options that do not go together, or differ from those of the run to continue.
@@ -303,6 +309,8 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
     _check_task(checkpoint, task, training)
     kind, other_kind = ARCHITECTURES.get(training.arch).model, checkpoint.header["model"]
     new_parts: set[str] = set()
+    lacks: tuple[str, ...] = ()
+    state, tensors = unique_state(model), checkpoint.group("model")
     stored = stored_model_config(checkpoint)
     if other_kind == kind:
         problems = settings_that_differ(stored, model_config)
@@ -312,17 +320,19 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
         and isinstance(stored, TransformerConfig)
         and isinstance(model_config, TransformerConfig)
     ):
-        fusions = [(name, module) for name, module in model.named_modules() if isinstance(module, Concat)]
+        # The sentence model's levels have no numbers, and those of a document begin with 0.
+        state, tensors = ({n: t for n, t in group.items() if t.numel()} for group in (state, tensors))
+        fusions = {name: module for name, module in model.named_modules() if isinstance(module, Concat)}
         new_parts = document_parameters(model)
-        new_parts |= {f"{name}.{key}" for name, fusion in fusions for key in fusion.state_dict()}
+        new_parts |= {f"{name}.{key}" for name, fusion in fusions.items() for key in fusion.state_dict()}
+        lacks = tuple(name for name in fusions if not any(tensor.startswith(f"{name}.") for tensor in tensors))
         problems = _start_problems(stored, model_config)
     else:
         raise UserError(
             f"--finetune-from-model {checkpoint.path}: is a '{other_kind}'; a '{kind}' starts from a "
             f"'{_SENTENCE_MODEL}' (if it translates) or from its own kind"
         )
-    state, tensors = unique_state(model), checkpoint.group("model")
-    problems = problems or state_problems(state, tensors, optional=new_parts)
+    problems = problems or state_problems(state, tensors, optional=new_parts) or not_finite(tensors)
     if problems:
         raise UserError(f"--finetune-from-model {checkpoint.path}: cannot start a '{kind}': {'; '.join(problems)}")
     with torch.no_grad():
@@ -330,7 +340,9 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
             state[name].copy_(tensor)
     if other_kind != kind:
         start_as_sentence_model(model, tensors)
-    return checkpoint.record()
+    record = checkpoint.record()
+    record.lacks = lacks
+    return record
 
 
 def _check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:
@@ -416,10 +428,11 @@ def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
             module.start_as_addition()
 
 
-def _learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
-    """`--finetune-lr-scale` of each parameter that a sentence model has, too, and 0 of those of `--finetune-freeze`."""
-    names, scale = [name for name, _ in model.named_parameters()], training.finetune_lr_scale
-    new = document_parameters(model)
+def _learning_rate_scales(model: nn.Module, training: TrainingConfig, start: ModelRecord | None) -> dict[str, float]:
+    """`--finetune-lr-scale` of each parameter that its start has, too, and 0 of those of `--finetune-freeze`."""
+    names, scale = [name for name, weights in model.named_parameters() if weights.numel()], training.finetune_lr_scale
+    lacking = tuple(f"{part}." for part in (start.lacks if start else ()))
+    new = {name for name in names if name.startswith(lacking)} | (document_parameters(model) & {*names})
     if not new and scale == 0:
         raise UsageError(
             f"--finetune-lr-scale 0: --arch {training.arch} has no parts that a sentence model lacks; nothing would "

@@ -188,7 +188,7 @@ def _finish_epoch(run: Run, journal: Journal) -> str:
 def _validate(run: Run) -> dict[str, float]:
     """Compute loss, perplexity, the criterion's metrics and, if requested, the task's, on the validation split."""
     training = run.training
-    with run.mean_weights(), run.whole_model():
+    with run.whole_model():
         run.model.eval()
         scores = _mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed), "loss")
         if training.asks_metrics(run.task.metrics):
@@ -254,13 +254,14 @@ def _validate_and_save(
     without the limit."""
     state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
     try:
-        with interrupts.at_once():
+        with run.mean_weights(), interrupts.at_once():  # weights are exchanged outside: half of them must not be saved
             scores = run.scores = _validate(run)
             if run.limits.tensorboard_logdir is not None and isinstance(run.task, SampleTask):
-                with run.mean_weights(), run.whole_model():
+                with run.whole_model():
                     journal.show(state.update, run.task.samples(run.model, "valid"))
     except (Terminated, KeyboardInterrupt):
-        _save_last(run)
+        if run.mean is None or run.mean.is_aside:  # else a second signal came while they were exchanged
+            _save_last(run)
         raise
     state.seconds += time.perf_counter() - started
     if scheduled:
@@ -379,6 +380,7 @@ class _Entry(OpenObject):
     """The part of a log line that is checked when a run continues."""
 
     update: Count = 0
+    event: str = ""
 
 
 class Journal:
@@ -392,7 +394,8 @@ class Journal:
         if path is None:
             return
         if path.exists():
-            self._drop_after(path, update)
+            judged = run is None or update in (run.state.validated, run.state.concluded)
+            self._drop_after(path, update, judged=judged)
         try:
             self._file = path.open("a", encoding="utf-8")
             if run is not None and run.limits.tensorboard_logdir is not None:
@@ -414,19 +417,22 @@ class Journal:
         for summary in hparams(values, {f"valid/{run.training.best_checkpoint_metric}": 0.0}):
             self._board._get_file_writer().add_summary(summary)
 
-    def _drop_after(self, path: Path, update: int) -> None:
-        """Drop lines written after `update`, a last one that was not finished, and, with a warning, damaged ones."""
-        lines = read_limited(path).splitlines(keepends=True)
+    def _drop_after(self, path: Path, update: int, *, judged: bool) -> None:
+        """Drop lines written after `update`, its validation if that will be repeated (it is not `judged`), a last line
+        that was not finished, and, with a warning, damaged ones."""
+        content = read_limited(path)
+        lines = content.splitlines(keepends=True)
         earlier: list[bytes] = []
         for number, line in enumerate(lines, 1):
             where = f"{path}:{number}"
             try:
-                if checked(parse_json(line, where), _Entry, where).update <= update:
-                    earlier.append(line)
+                entry = checked(parse_json(line, where), _Entry, where)
+                if entry.update < update + (judged or entry.event != "valid"):
+                    earlier.append(line if line.endswith(b"\n") else line + b"\n")
             except UserError as error:
                 if number < len(lines) or line.endswith(b"\n"):
                     say(f"warning: {printable(str(error))}; the line is left out")
-        if len(earlier) < len(lines):
+        if b"".join(earlier) != content:
             with replacing(path) as temporary:
                 temporary.write_bytes(b"".join(earlier))
 
