@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,6 +79,7 @@ class Comparison:
     plugins: tuple[str, ...] = ()
     dry_run: bool = False
     languages: tuple[str, str] = field(init=False)
+    _blocks: dict[str, list[int]] = field(default_factory=dict)  # of each contrastive group, by test
 
     def __post_init__(self) -> None:
         self.folder = Path(self.plan.folder)
@@ -91,8 +92,9 @@ class Comparison:
         for prefix in plan.tests.values():  # before anything is trained
             for language in self.languages:
                 read_layout(side(prefix, language))
-        for path in plan.contrastive.values():
-            read_contrastive(Path(path))
+        for test, path in plan.contrastive.items():
+            sources = [group.variants[0].source for group in read_contrastive(Path(path))]
+            self._blocks[test] = [n for n, (_, same) in enumerate(groupby(sources)) for _ in same]
         names = sorted({**plan.starts, **plan.systems}, key=self._depth)
         runs = [(name, self._seed(name, seed)) for seed in plan.seeds for name in names]
         for name, seed in dict.fromkeys(runs):  # a start with a seed of its own is there for all
@@ -278,15 +280,15 @@ class Comparison:
                 "tests": {test: self._score(name, first, test) for test in plan.tests}, "contrastive": {},
             }  # fmt: skip
             for test in plan.contrastive:
-                solved = self._solved(name, test)
-                _, low, high, _ = sampled_difference(solved, np.zeros_like(solved))
+                solved, blocks = self._solved(name, test), self._blocks[test]
+                _, low, high, _ = sampled_difference(solved, np.zeros_like(solved), blocks)
                 scores = {"accuracy": of_seeds((100 * solved.mean(1)).tolist()), "low": low, "high": high}
-                scores["warnings"] = reservations(solved.shape[1], "groups")
+                scores["warnings"] = reservations(len({*blocks}), "blocks of groups")
                 others = {"paired": self._solved(first, test)} if name != first else {}
                 others |= {"foreign": self._solved(name, test, "foreign")} if plan.foreign else {}
                 for kind, other in others.items():
                     keys = ("difference", "low", "high", "p_value")
-                    scores[kind] = dict(zip(keys, sampled_difference(solved, other), strict=True))
+                    scores[kind] = dict(zip(keys, sampled_difference(solved, other, blocks), strict=True))
                 row["contrastive"][test] = scores
         content = {"baseline": first, "seeds": plan.seeds, "unequal": plan.unequal, "systems": rows}
         write_json(self.folder / "comparison.json", content)
@@ -424,16 +426,21 @@ def in_documents(sentences: Sequence[str], layout: LineLayout) -> str:
     return "\n".join("".join(f"{sentence}\n" for sentence in document) for document in documents)
 
 
-def sampled_difference(solved: np.ndarray, others: np.ndarray) -> tuple[float, float, float, float]:
-    """Compare accuracies in percent, means over seeds, by bootstrap over groups; both (seeds, groups), 1 if solved.
+def sampled_difference(
+    solved: np.ndarray, others: np.ndarray, blocks: Sequence[int]
+) -> tuple[float, float, float, float]:
+    """Compare accuracies in percent, means over seeds, by bootstrap over `blocks`, which has the number of each group's
+    block; the others are (seeds, groups), 1 if solved.
 
     Returns:
         difference, the bounds of the middle 95 % of the sampled ones, and p (the share of samples that lie as far from
         their mean as the difference from zero).
     """
     per_group = 100 * (solved.mean(0) - others.mean(0))  # (G,)
-    generator, groups = np.random.default_rng(SEED), len(per_group)
-    sampled = np.array([per_group[generator.integers(groups, size=groups)].mean() for _ in range(SAMPLES)])
+    sums, sizes = np.bincount(blocks, per_group), np.bincount(blocks)  # (B,)
+    generator = np.random.default_rng(SEED)
+    drawn = (generator.integers(len(sums), size=len(sums)) for _ in range(SAMPLES))
+    sampled = np.array([sums[block].sum() / sizes[block].sum() for block in drawn])
     difference = float(per_group.mean())
     low, high = np.quantile(sampled, [0.025, 0.975])
     p_value = (int((np.abs(sampled - sampled.mean()) >= abs(difference)).sum()) + 1) / (SAMPLES + 1)
@@ -476,7 +483,10 @@ def markdown(content: Mapping[str, Any]) -> str:
             cells += [_difference(scores[kind]) if kind in scores else "" for kind in ("paired", "foreign")]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", f"Means of {len(content['seeds'])} seeds (least to most). Differences: [middle 95 % of samples], p."]
-    lines.append("A sample draws whole documents, of contrastive sets groups, the same for all seeds.")
+    lines.append(
+        "A sample draws whole documents, of contrastive sets groups (neighbours of one source sentence together), the"
+    )
+    lines.append("same for all seeds.")
     tests = [item for row in systems.values() for kind in ("tests", "contrastive") for item in row[kind].items()]
     warned = {
         f"{test}: {warning}."

@@ -77,7 +77,7 @@ def test_what_was_trained_from_what_is_gone_is_refused(
     """Systems of an older start, or of data that were made anew, stood beside those of today."""
     plan = {**PLAN, "seeds": [1], "tests": {}}
     assert main(["compare", write(plan)]) == 0
-    assert "pairs: with fewer than 30 groups" in Path("out/comparison.md").read_text()
+    assert "pairs: with fewer than 30 blocks" in Path("out/comparison.md").read_text()
     if changed == "start":
         shutil.rmtree("out/start")
     else:
@@ -207,10 +207,13 @@ def test_a_system_that_stands_there_twice_is_named_with_its_line(
 def test_intervals_are_those_of_a_plain_bootstrap() -> None:
     rng = np.random.default_rng(2)
     solved, others = (rng.random((3, 200)) < share for share in (0.7, 0.6))
-    difference, low, high, p_value = sampled_difference(solved.astype(float), others.astype(float))
+    alone = range(200)
+    difference, low, high, p_value = sampled_difference(solved.astype(float), others.astype(float), alone)
     per_group = 100 * (solved.mean(0) - others.mean(0))
     spread = per_group.std() / np.sqrt(200)  # the normal approximation
     assert difference == pytest.approx(per_group.mean())
     assert (low, high) == pytest.approx((difference - 1.96 * spread, difference + 1.96 * spread), abs=0.4 * spread)
     assert 0 < p_value < 0.1
-    assert sampled_difference(others.astype(float), solved.astype(float))[0] == -difference
+    assert sampled_difference(others.astype(float), solved.astype(float), alone)[0] == -difference
+    doubled = (np.repeat(answers, 2, axis=1).astype(float) for answers in (solved, others))  # a block has two
+    assert sampled_difference(*doubled, np.repeat(alone, 2).tolist()) == pytest.approx((difference, low, high, p_value))
