@@ -98,6 +98,21 @@ def reranked(kept: Path, metric: str) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+def repaired(kept: Path) -> Iterator[str]:
+    """A table of mended translations beside what was to be mended, all tests and unseen lines."""
+    metrics = ("s-BLEU", "d-BLEU", "chrF")
+    yield f"| lines | system | {' | '.join(f'{metric} | − first' for metric in metrics)} |"
+    yield f"| --- | --- |{' ---: | --- |' * len(metrics)}"
+    for part in ("tests", "unseen"):
+        for system in ("sentence", "document", "group"):
+            scores = json.loads(read_text(kept / "repair" / part / f"{system}.json"))["paired"]["metrics"]
+            by = {one["metric"]: one for one in scores}
+            if system == "sentence":
+                yield f"| {part} | first | " + " ".join(f"{by[metric]['other']:.2f} | |" for metric in metrics)
+            cells = (f"{by[metric]['system']:.2f} | {change(by[metric])}" for metric in metrics)
+            yield f"| {part} | {system} | {' | '.join(cells)} |"
+
+
 #: Comparisons of reranking, in the order of the table's columns.
 COMPARED = ("sentence", "document", "document-sentence", "document-none")
 #: The baseline of each system, by study, in the order of the tables.
@@ -130,6 +145,8 @@ def main() -> None:
             tables.append(systems(kept, study, baselines))
         if study == "lm" and find(kept / "rerank", "*/document.json"):
             tables += [reranked(kept, metric) for metric in ("s-BLEU", "chrF")]
+        if study == "docrepair" and find(kept / "repair", "*/group.json"):
+            tables.append(repaired(kept))
     print("\n\n".join("\n".join(table) for table in tables))
 
 
