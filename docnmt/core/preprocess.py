@@ -61,9 +61,10 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
     destination = Path(config.destdir)
     if useless := config.useless():
         say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
-    check_folder(destination, marker=META, overwrite=config.overwrite)
     settings = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
     inputs = {name: [find_split(prefix, settings) for prefix in given] for name, given in config.prefixes().items()}
+    reads = [path for corpora in inputs.values() for files in corpora for path in files.paths]
+    check_folder(destination, marker=META, overwrite=config.overwrite, reads=reads)
     if config.columns and not any(files.tables for corpora in inputs.values() for files in corpora):
         raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:

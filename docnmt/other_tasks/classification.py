@@ -313,9 +313,10 @@ VOCABULARIES: dict[str, type[WordVocabulary] | type[Tokenizer]] = {"words": Word
 def preprocess_classification(config: ClassificationPreprocessConfig, say: Callable[[str], None]) -> None:
     """Write the folder; `say` is called with each line of the report."""
     destination = Path(config.destdir)
-    check_folder(destination, marker=META, overwrite=config.overwrite)
-    named = {"train": config.train, "valid": config.valid, "test": config.test}
-    tables = {split: read_labelled(Path(file)) for split, file in named.items() if file is not None}
+    given = {"train": config.train, "valid": config.valid, "test": config.test}
+    named = {split: Path(file) for split, file in given.items() if file is not None}
+    check_folder(destination, marker=META, overwrite=config.overwrite, reads=named.values())
+    tables = {split: read_labelled(file) for split, file in named.items()}
     labels = ordered_labels(tables["train"].labels)
     numbers = {split: label_numbers(table, labels, config.train) for split, table in tables.items()}
     texts = tables["train"].texts
