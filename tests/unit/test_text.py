@@ -221,6 +221,8 @@ def test_formats_agree(tmp_path: Path) -> None:
         ("a.jsonl", '{"label": 1, "text": "x\\ud800"}\n', r"a\.jsonl:1"),
         ("a.tsv", "label\tbody\n1\tx\n", r"a\.tsv:1"),
         ("a.csv", "label,text\n1,x\n2\n", r"a\.csv:3"),
+        ("a.csv", "label,text\n1,x\n2,y, and z\n", r"a\.csv:3"),
+        ("a.csv", "label,text,more\n1,x\n", r"a\.csv:2"),
         ("a.csv", '1,"never closed\n', r"a\.csv:1"),
     ],
 )
