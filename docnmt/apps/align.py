@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product
@@ -22,7 +23,7 @@ from docnmt.core.read_corpus import Facts, TextLines, read_text
 from docnmt.core.split_sentences import splitter
 from docnmt.options import same_path
 from docnmt.runtime.languages import joined
-from docnmt.runtime.system import UsageError, UserError, __version__, check_new, check_readable, write_text
+from docnmt.runtime.system import UsageError, UserError, __version__, check_new, check_readable, replacing, write_text
 
 #: The unit that begins at a sentence.
 NOTHING, PARAGRAPH, SECTION = 0, 1, 2
@@ -352,9 +353,10 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
     if is_memory:
         write_text(output, _tmx([*chain.from_iterable(pairs)], languages))
     else:  # a pair a line, an empty line between documents
-        for side, file in enumerate(files):
-            documents = ("".join(f"{pair[side]}\n" for pair in document) for document in pairs if document)
-            write_text(file, "\n".join(documents))
+        with ExitStack() as stack:  # both files appear at its end, or none
+            for side, file in enumerate(files):
+                documents = ("".join(f"{pair[side]}\n" for pair in document) for document in pairs if document)
+                stack.enter_context(replacing(file)).write_text("\n".join(documents), encoding="utf-8")
     shapes: Counter[str] = Counter()
     for number, (one, other, beads) in enumerate(aligned, 1):
         document = f"document {number}, " if len(aligned) > 1 else ""

@@ -21,8 +21,11 @@ import xxhash
 from docnmt.core.tokenizer import SPECIAL, UNK, Tokenizer
 from docnmt.runtime.system import (
     KIND,
+    Count,
+    OpenObject,
     UserError,
     __version__,
+    checked,
     checking,
     checksum,
     file_checksum,
@@ -59,9 +62,9 @@ class Document:
         sentences: list[tuple[str, tuple[str, ...]]] = []
 
         def _walk(part: object, labels: tuple[str, ...]) -> None:  # a sentence, or a list of anything of this kind
-            if isinstance(part, str):
+            if isinstance(part, str) and labels:
                 sentences.append((part, labels[:-1]))
-            elif isinstance(part, (bytes, bytearray)) or not isinstance(part, Sequence):
+            elif isinstance(part, (str, bytes, bytearray)) or not isinstance(part, Sequence):
                 raise UserError(f"Document.nested: expected texts in lists, got {type(part).__name__}")
             else:
                 for number, inner in enumerate(part):
@@ -269,6 +272,18 @@ DROPPED = "dropped.tsv"
 _AGAIN = "preprocess again"
 
 
+class _Entry(OpenObject):
+    bytes: Count
+    xxh3: str
+
+
+class _Listed(OpenObject):
+    """What all readers of a `meta.json` take for granted."""
+
+    files: dict[str, _Entry]
+    splits: dict[str, dict[str, Any]]
+
+
 def read_meta(folder: Path, *, task: str | None = None) -> dict[str, Any]:
     """Read a folder's `meta.json`; it must be made for `task`, if that is given."""
     path = Path(folder) / META
@@ -284,6 +299,8 @@ def read_meta(folder: Path, *, task: str | None = None) -> dict[str, Any]:
         )
     if checking() and meta.get("checksum") != _checksum(meta):
         raise UserError(f"{path}: is damaged, or was changed by hand (another checksum); {_AGAIN}")
+    meta.setdefault("splits", {})  # tasks need not have them
+    checked(meta, _Listed, str(path), _AGAIN)
     if task not in (None, meta["task"]):
         raise UserError(f"{folder}: was made for --task {meta['task']}, not {task}; preprocess with --task {task}")
     return meta
@@ -481,7 +498,7 @@ class ParallelCorpus(Structure):
         folder = Path(folder)
         meta = read_meta(folder, task="document_translation")
         if split not in meta["splits"]:
-            raise UserError(f"{folder}: no split '{split}'; there are {', '.join(meta['splits'])}")
+            raise UserError(f"{folder}: no split '{split}'; there are {', '.join(meta['splits']) or 'none'}")
         source, target = meta["source_lang"], meta["target_lang"]
         check_files(folder, meta, f"{split}.")
         files = SplitFolder(folder, split, meta["files"])

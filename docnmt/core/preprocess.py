@@ -10,6 +10,7 @@ import importlib
 import itertools
 import multiprocessing
 import os
+import re
 import signal
 import threading
 from array import array
@@ -61,9 +62,10 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
     destination = Path(config.destdir)
     if useless := config.useless():
         say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
-    check_folder(destination, marker=META, overwrite=config.overwrite)
     settings = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
     inputs = {name: [find_split(prefix, settings) for prefix in given] for name, given in config.prefixes().items()}
+    reads = [path for corpora in inputs.values() for files in corpora for path in files.paths]
+    check_folder(destination, marker=META, overwrite=config.overwrite, reads=reads)
     if config.columns and not any(files.tables for corpora in inputs.values() for files in corpora):
         raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
@@ -427,15 +429,26 @@ class _Limits:
         return {"split": pieces, "truncate": pieces[:1], "skip": []}[self._policy]
 
     def _pieces(self, line: _Line, number: int) -> list[_Line]:
-        """Split a sentence at spaces into as few pieces as fit the limit on all sides."""
-        for count in range(2, min(len(text.split()) for text in line.texts if text) + 1):
-            pieces = [split_text(text, count) for text in line.texts]
+        """Split a sentence at spaces into nearly as few pieces as fit the limit on all sides."""
+
+        def encoded(sides: Sequence[list[str]]) -> list[list[list[int]]]:
             names = self._split.sides[:2]
-            sides = [self._tokenizers[side].encode(texts) for side, texts in zip(names, pieces, strict=False)]
-            if max(len(tokens) for lines in sides for tokens in lines) <= self._longest:
+            return [self._tokenizers[side].encode(texts) for side, texts in zip(names, sides, strict=False)]
+
+        def longest(sides: list[list[list[int]]]) -> int:
+            return max(len(tokens) for lines in sides for tokens in lines)
+
+        words = [text.split() for text in line.texts]
+        count, most = -(-line.cost // self._longest), min(filter(None, map(len, words)))
+        if count <= most and longest(encoded(words)) > self._longest:
+            most = 0  # a word alone is too long
+        while count <= most:
+            pieces = [split_text(text, count) for text in line.texts]
+            if longest(sides := encoded(pieces)) <= self._longest:
                 subwords = [[np.array(tokens, dtype=np.int64) for tokens in lines] for lines in sides]
                 texts, tokens = zip(*pieces, strict=True), zip(*subwords, strict=True)
                 return [_Line(*parts, line.levels) for parts in zip(texts, tokens, strict=True)]
+            count = max(count + 1, min(most, count + count // 4))
         raise UserError(
             f"{self._split.place(number)}: cannot be split at spaces into pieces of {self._longest:,} subwords on all "
             "sides; choose --long-policy truncate or skip"
@@ -463,10 +476,11 @@ class _Limits:
 
 
 def split_text(text: str, count: int) -> list[str]:
-    """Split a text of at least `count` words into `count` pieces of nearly equally many words."""
-    words = text.split()
-    cuts = [len(words) * k // count for k in range(count + 1)]
-    return [" ".join(words[a:b]) for a, b in itertools.pairwise(cuts)]
+    """Split a text of at least `count` words into `count` pieces of nearly equally many words; a text without words,
+    into empty ones. Only the white space between two pieces is left out."""
+    begins = [*(word.start() for word in re.finditer(r"\S+", text)), len(text)]
+    cuts = [0, *(begins[(len(begins) - 1) * k // count] for k in range(1, count + 1))]
+    return [*(text[a:b].rstrip() for a, b in itertools.pairwise(cuts[:-1])), text[cuts[-2] :]]
 
 
 # Encoding in this process or in several, with the same result.

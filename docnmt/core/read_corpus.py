@@ -97,13 +97,15 @@ class TextLines:
             return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
 
         stream: Any = None  # a file may consist of several
+        padded = False  # may NULs be next? They fill up the last block of a tape
         for block in map(self._seen, iter(lambda: file.read(_COMPRESSED), b"")):
-            while block:
+            while block := block.lstrip(b"\0") if padded else block:
                 stream = stream or decompressor()
                 try:
                     yield stream.decompress(block)
                 except Exception as error:  # zlib's and Zstandard's own
                     raise UserError(f"{path}: not {path.suffix} data, or damaged: {error}") from error
+                padded = stream.eof and path.suffix == ".gz"
                 block, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
         if stream is not None:
             raise UserError(f"{path}: is cut off in the middle of its compressed data; copy it again")
@@ -236,12 +238,12 @@ class DocumentBuilder:
     def __init__(self, path: Path | str, one_sided: OneSided, facts: Facts) -> None:
         self._path, self._one_sided, self._facts = path, one_sided, facts
         self._open, self._begun, self.known = ParallelDocument(), False, True
-        self._alone = Places()  # sentences of one side, by the side
+        self._alone = Places()  # sentences by what they lack
 
     def row(self, texts: tuple[str, ...], units: tuple[str, ...], where: str, number: int) -> None:
         """Add a sentence."""
         if not all(texts):
-            side = "source" if texts[0] else "target"
+            side = "target" if not texts[0] else "reference" if texts[1] else "source"
             if self._one_sided == "error":
                 raise UserError(
                     f"{where}{number}: empty on one side; expected text on all sides, or --one-sided read (or skip) "
@@ -276,11 +278,16 @@ class DocumentBuilder:
         yield from self._end()
         if self._open.blank:
             yield self._open
-        read = "are read, but neither trained on nor scored" if self._one_sided == "read" else "are left out"
-        for side, what, fate in (("source", "translation", read), ("target", "source", "are left out")):
+        fates = {
+            "source": ("a translation", "are read, but neither trained on nor scored"),
+            "reference": ("a further reference", "are read, but not scored"),
+            "target": ("a source", "are left out"),
+        }
+        for side, (what, fate) in fates.items():
             if side in self._alone:
                 count, first = self._alone[side]
-                self._facts.notes.append(f"{self._path}: {count:,} lines without a {what} {fate} (the first: {first})")
+                fate = fate if self._one_sided == "read" else "are left out"
+                self._facts.notes.append(f"{self._path}: {count:,} lines without {what} {fate} (the first: {first})")
 
 
 # The files of a split, found by their names.
@@ -326,7 +333,7 @@ def find_split(prefix: str, settings: Reading) -> SplitFiles:
     source_lang, target_lang = settings.languages
     source, single = side(prefix, source_lang), side(prefix, target_lang)
     xml = Path(f"{prefix}.{source_lang}-{target_lang}.xml")
-    levels, ids = Path(f"{prefix}.levels.tsv"), Path(f"{prefix}.ids")
+    levels, ids = _or_compressed(f"{prefix}.levels.tsv"), _or_compressed(f"{prefix}.ids")
     several = _numbered(prefix, target_lang)
     plain = [path for path in (source, single, *several, levels, ids) if path.exists()]
     if xml.exists():
@@ -350,28 +357,30 @@ def find_split(prefix: str, settings: Reading) -> SplitFiles:
 
 def side(prefix: str, language: str) -> Path:
     """Return `PREFIX.en`, or `PREFIX_en.txt` if that exists, which many corpora use; either may be compressed."""
-    plain, field = _or_compressed(f"{prefix}.{language}"), _or_compressed(f"{prefix}_{language}.txt")
-    if plain.exists() and field.exists():
-        raise UserError(f"{plain} and {field}: two forms of one corpus at once; remove or rename one of them")
-    return field if field.exists() else plain
+    return _or_compressed(f"{prefix}.{language}", f"{prefix}_{language}.txt")
 
 
-def _or_compressed(name: str) -> Path:
-    paths = [Path(name + ending) for ending in ("", *ENDINGS)]
-    return next((path for path in paths if path.exists()), paths[0])
+def _or_compressed(*names: str) -> Path:
+    """Return the one file that exists of these names, as they are or compressed; without any, the first name."""
+    paths = [Path(name + ending) for name in names for ending in ("", *ENDINGS)]
+    there = [path for path in paths if path.exists()] or paths[:1]
+    if len(there) > 1:
+        raise UserError(f"{there[0]} and {there[1]}: two forms of one corpus at once; remove or rename one of them")
+    return there[0]
 
 
 def _numbered(prefix: str, language: str) -> list[Path]:
-    """Return the files PREFIX.de0, PREFIX.de1, … without a gap."""
+    """Return the files PREFIX.de0, PREFIX.de1, … without a gap; any may be compressed."""
     stem = Path(f"{prefix}.{language}")
     if not stem.parent.is_dir():
         return []
-    pattern = re.compile(re.escape(stem.name) + r"(\d+)")
-    numbers = sorted(int(m[1]) for path in stem.parent.iterdir() if (m := pattern.fullmatch(path.name)))
+    pattern = re.compile(re.escape(stem.name) + r"(\d+)(?:\.gz|\.zst)?")
+    numbers = sorted(map(int, {m[1] for path in stem.parent.iterdir() if (m := pattern.fullmatch(path.name))}))
     if numbers != list(range(len(numbers))):
         missing = next(i for i, number in enumerate([*numbers, -1]) if i != number)
-        raise UserError(f"{stem}{missing}: no such file, but there is {stem}{numbers[-1]}; number references from 0")
-    return [Path(f"{stem}{number}") for number in numbers]
+        there = _or_compressed(f"{stem}{numbers[-1]}")
+        raise UserError(f"{stem}{missing}: no such file, but there is {there}; number references from 0")
+    return [_or_compressed(f"{stem}{number}") for number in numbers]
 
 
 def read_split(
@@ -551,7 +560,8 @@ def _read_xml(
             if not any(texts):
                 raise UserError(f"{where}, seg {seg}: empty; every segment needs text")
             folded += sum(_LINE_BREAKS.search(text.strip()) is not None for _, text in rows)
-            builder.row(texts, (str(paragraph),), f"{where}, seg ", int(seg) if _is_whole(seg) else number)
+            known = _is_whole(seg) and len(seg) < 19
+            builder.row(texts, (str(paragraph),), f"{where}, seg ", int(seg) if known else number)
             any_segment = True
     if not any_segment:
         raise UserError(f"{path}: holds no <doc> with <src> segments")

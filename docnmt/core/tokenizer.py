@@ -368,9 +368,10 @@ def _trained(sender: Connection, lines: Iterable[str], options: dict[str, Any]) 
 
 def pieces(line: str) -> Iterator[str]:
     """Divide a line into pieces of at most `LONGEST_LINE` characters, between words if possible."""
-    while len(line) > LONGEST_LINE:
-        cut = line.rfind(" ", LONGEST_LINE // 2, LONGEST_LINE)
-        cut = LONGEST_LINE if cut < 0 else cut
-        yield line[:cut]
-        line = line[cut:]
-    yield line
+    begin = 0
+    while len(line) - begin > LONGEST_LINE:
+        cut = line.rfind(" ", begin + LONGEST_LINE // 2, begin + LONGEST_LINE)
+        cut = begin + LONGEST_LINE if cut < 0 else cut
+        yield line[begin:cut]
+        begin = cut
+    yield line[begin:]

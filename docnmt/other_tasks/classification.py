@@ -131,6 +131,7 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
     csv.field_size_limit(1 << 30)  # whole documents in one cell
     begin, is_first = 1, True
     columns: tuple[int, int] | None = None
+    width = 0  # of the header
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
@@ -140,10 +141,12 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
                     continue
                 names, is_first = [cell.strip().lower() for cell in cells] if is_first else [], False
                 if {"label", "text"} <= set(names):
-                    columns = names.index("label"), names.index("text")
+                    columns, width = (names.index("label"), names.index("text")), len(names)
                 elif "label" in names or "text" in names[1:]:
                     raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
-                elif len(cells) <= max(columns or (0, 1)):
+                elif columns and len(cells) != width:
+                    raise UserError(f"{place}: expected {width} cells as in the header, got {len(cells)}")
+                elif len(cells) < 2:
                     raise UserError(f"{place}: expected a label and a text, got {len(cells)} column(s)")
                 else:
                     text = cells[columns[1]] if columns else " ".join(cells[1:])
@@ -313,9 +316,10 @@ VOCABULARIES: dict[str, type[WordVocabulary] | type[Tokenizer]] = {"words": Word
 def preprocess_classification(config: ClassificationPreprocessConfig, say: Callable[[str], None]) -> None:
     """Write the folder; `say` is called with each line of the report."""
     destination = Path(config.destdir)
-    check_folder(destination, marker=META, overwrite=config.overwrite)
-    named = {"train": config.train, "valid": config.valid, "test": config.test}
-    tables = {split: read_labelled(Path(file)) for split, file in named.items() if file is not None}
+    given = {"train": config.train, "valid": config.valid, "test": config.test}
+    named = {split: Path(file) for split, file in given.items() if file is not None}
+    check_folder(destination, marker=META, overwrite=config.overwrite, reads=named.values())
+    tables = {split: read_labelled(file) for split, file in named.items()}
     labels = ordered_labels(tables["train"].labels)
     numbers = {split: label_numbers(table, labels, config.train) for split, table in tables.items()}
     texts = tables["train"].texts

@@ -11,7 +11,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -307,6 +307,7 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         yield temporary
         for file in temporary.rglob("*"):
             _fsync_path(file)
+        check_folder(path, marker=marker, overwrite=overwrite)  # it may have appeared, or been filled, since then
         os.chmod(temporary, _mode(path, new=0o777))
         shutil.rmtree(aside, ignore_errors=True)
         if path.exists():
@@ -322,8 +323,8 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
-    """Refuse, before any work is done, to overwrite something else than docnmt's own folder."""
+def check_folder(path: Path, *, marker: str, overwrite: bool, reads: Iterable[Path | str] = ()) -> None:
+    """Refuse, before any work is done, to overwrite something else than docnmt's own folder, or what is read."""
     above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
     try:
         os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=above))  # permissions do not say all
@@ -346,6 +347,9 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")
     if inner := next((file for file in sorted(path.iterdir()) if file.is_dir()), None):  # docnmt writes files only
         raise UserError(f"{path}: --overwrite would delete {inner}, a folder that is not part of it; move it away")
+    for read in map(Path, reads):  # itself, or a link that leads there or stands there
+        if any(place.is_relative_to(path.resolve()) for place in (read.resolve(), read.parent.resolve())):
+            raise UsageError(f"{path}: would take the place of {read}, which is read; give another folder")
 
 
 def find_checkpoint(path: str | Path) -> Path:

@@ -18,6 +18,7 @@ from parallel_text import ParallelText
 from small_system import target_log_probs as log_probs
 
 from docnmt.apps.convert import convert as convert_main
+from docnmt.apps.convert.transformers_folder import added_tokens
 from docnmt.cli.convert import main as convert
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
@@ -36,6 +37,7 @@ from docnmt.core.training.checkpoint import (
     load_model,
     unique_state,
 )
+from docnmt.runtime.system import UserError
 
 marian = pytest.importorskip("marian_models", reason="transformers is not installed")
 
@@ -182,6 +184,16 @@ def test_a_folder_that_cannot_be_converted(
     assert lines[-1].startswith("docnmt-convert: error: ")
     assert message in lines[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["marian"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("tokenizer_config.json", {"added_tokens_decoder": {"9" * 5000: "<x>"}}), ("added_tokens.json", {"<x>": True})],
+)
+def test_rows_of_added_tokens_are_numbers(tmp_path: Path, name: str, content: Any) -> None:
+    (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(UserError, match=name):
+        added_tokens(tmp_path)
 
 
 @pytest.mark.parametrize(

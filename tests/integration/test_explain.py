@@ -316,6 +316,21 @@ def test_a_corpus_becomes_a_corpus(tmp_path: Path, capsys: Capture) -> None:
     assert main([*words, "--overwrite"]) == 1
 
 
+def test_a_corpus_appears_on_both_sides_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for language in ("en", "de"):
+        (tmp_path / f"raw.{language}").write_text("One two.\n")
+    write = Path.write_text
+
+    def full(path: Path, *content: Any, **how: Any) -> int:
+        if "out.de." in path.name:
+            raise OSError(28, "No space left on device")
+        return write(path, *content, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert main([str(tmp_path / "raw.en"), str(tmp_path / "raw.de"), "-o", str(tmp_path / "out")]) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["raw.de", "raw.en"]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "status", "named"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from docnmt.cli import preprocess
 from docnmt.cli.preprocess import main as preprocess_main
 from docnmt.cli.train import main as train
 from docnmt.core.corpus import ParallelCorpus, read_meta, renumber
+from docnmt.core.preprocess import _Limits, _Line, split_text
 from docnmt.core.vocabularies import stored_tokenizers
+from docnmt.runtime.system import UserError
 
 Capture = pytest.CaptureFixture[str]
 ENGLISH = ["The weather was very nice yesterday in the old town.", "Nobody knows why the train was late again."]
@@ -175,6 +178,45 @@ def test_long_sentences_of_training_fit_and_test_sets_stay_whole(
     said = capsys.readouterr().err
     assert f"the first: {text.path('test.en')}:1" in said
     assert "kept whole" in said
+
+
+class Characters:
+    """A tokenizer whose subwords are the characters; `read` is how many it has been given."""
+
+    read = 0
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        self.read += sum(map(len, texts))
+        return [[ord(character) for character in text if character.strip()] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "most"),
+    [(["ab"] * 1000, 100, 20), (["a"] * 900 + ["b" * 9] * 100, 30, 360), (["a"] * 1000 + ["b" * 31], 30, 0)],
+    ids=["even", "uneven", "in_vain"],
+)
+def test_long_lines_are_split_in_few_passes(words: list[str], limit: int, most: int) -> None:
+    texts, tokenizer = [" ".join(words), "  ".join(words)], Characters()
+    split: Any = SimpleNamespace(sides=["en", "de"], place=lambda number: f"train.en:{number}")
+    config: Any = SimpleNamespace(long_policy="split", max_sentence_tokens=limit, max_document_tokens=None)
+    tokenizers: Any = {"en": tokenizer, "de": tokenizer}
+    line = _Line(texts, [np.array(tokens) for tokens in tokenizer.encode(texts)], np.zeros(0))
+    limits = _Limits(split, tokenizers, config)
+    if most:
+        (pieces,) = limits.fitted([line], 7)
+        assert len(pieces) <= most
+        assert max(piece.cost for piece in pieces) <= limit
+        assert [space.join(piece.texts[side] for piece in pieces) for side, space in enumerate((" ", "  "))] == texts
+    else:
+        with pytest.raises(UserError, match=r"train\.en:7"):
+            limits.fitted([line], 7)
+    assert tokenizer.read < 20 * sum(map(len, texts))
+
+
+def test_raw_text_is_cut_between_words_only() -> None:
+    assert split_text(" a\u00a0b\tc  d e ", 2) == [" a\u00a0b", "c  d e "]
+    assert split_text("a \tb", 2) == ["a", "b"]
+    assert split_text("", 3) == ["", "", ""]
 
 
 def test_documents_are_split_at_sentence_ends(text: ParallelText) -> None:

@@ -156,6 +156,16 @@ def test_only_our_own_folders_are_replaced_and_only_on_request(text: ParallelTex
     assert contents(text.data) == before
     assert text.preprocess("--vocab-size", "60", "--overwrite") == 0
     assert contents(text.data) != before
+    text.path("train.de").rename(text.data / "corpus.de")
+    text.path("train.en").rename(text.data / "corpus.en")
+    before = contents(text.data)
+    srcdict = ["--trainpref", str(text.data / "corpus"), "--srcdict", str(text.data)]
+    assert text.preprocess(*srcdict, "--overwrite") == 2
+    assert str(text.data / "corpus.en") in capsys.readouterr().err
+    assert contents(text.data) == before
+    for side in ("de", "en"):
+        (text.data / f"corpus.{side}").rename(text.path(f"train.{side}"))
+    assert text.preprocess("--srcdict", str(text.data), "--overwrite") == 0
     (text.data / "meta.json").unlink()
     assert text.preprocess("--overwrite") == 1
     assert str(text.data) in capsys.readouterr().err

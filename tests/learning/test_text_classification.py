@@ -118,6 +118,14 @@ def test_faults_are_one_line_and_leave_nothing(
     assert not (tmp_path / "data").exists()
 
 
+def test_its_own_input_is_not_deleted(folder: Path) -> None:
+    table = write_table(folder / "train.tsv", 20, 1)
+    arguments = ["--task", "text_classification", "--valid", str(folder.parent / "valid.tsv"), "--overwrite"]
+    assert preprocess.main([*arguments, "--destdir", str(folder), "--train", str(table)]) == 2
+    assert table.exists()
+    table.unlink()
+
+
 def test_tables_are_read_as_they_say(tmp_path: Path) -> None:
     packed, headed = tmp_path / "a.jsonl.gz", tmp_path / "a.tsv"
     packed.write_bytes(gzip.compress(b'{"text": "good dog"}\n'))

@@ -23,7 +23,7 @@ from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.projection import project
 from docnmt.apps.documents.segments import DocumentFile, Mark, Translated, is_reference
 from docnmt.apps.documents.sentences import fixed_spans, pattern, translated
-from docnmt.apps.explain.attention import AlignedPiece, word_pairs
+from docnmt.apps.explain.attention import AlignedPiece, _same, word_pairs
 from docnmt.core.split_sentences import split_sentences
 from docnmt.runtime.system import UserError
 
@@ -382,6 +382,22 @@ def test_words_stand_between_white_space() -> None:
     assert word_pairs(source, target, pieces) == [(2, 0), (1, 0), (0, 1), (2, 2)]
     assert pharaoh(word_pairs(source, target, pieces)) == "2-0 1-0 0-1 2-2"
     assert word_pairs("", "", []) == []
+
+
+def test_equal_pieces_are_found_in_one_pass() -> None:
+    class Piece(str):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Piece.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    source, target = ([Piece(f"w{n}") for n in numbers] for numbers in (range(500), reversed(range(500))))
+    pairs = _same([*source, Piece("w7"), Piece(".")], [*target, Piece("."), Piece("w8")])
+    assert pairs == [(n, 499 - n) for n in reversed(range(500)) if n not in (7, 8)]
+    assert Piece.compared < 10_000
 
 
 def test_a_format_covers_characters_of_chinese_and_not_the_whole_clause() -> None:

@@ -256,6 +256,14 @@ def test_the_folder_holds_every_pair(
     assert [len(vector) for vector in embeddings.vectors] == [len(embeddings.words)]
 
 
+def test_its_own_input_is_not_deleted(tmp_path: Path, run: Callable[..., int]) -> None:
+    assert run() == 0
+    inside = tsv(tmp_path / "data/train.tsv", PAIRS)
+    files = ["--train", str(inside), "--valid", str(tmp_path / "valid.jsonl"), "--destdir", str(tmp_path / "data")]
+    assert preprocess.main(["--task", "nli", *files, "--overwrite"]) == 2
+    assert inside.exists()
+
+
 # Accuracy, macro-F1 and the confusion matrix against scikit-learn and by hand.
 
 

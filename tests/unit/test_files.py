@@ -97,6 +97,33 @@ def test_what_overwrite_would_take_along_is_refused(tmp_path: Path, monkeypatch:
     assert (tmp_path / "data" / "run").is_dir()
 
 
+def test_a_folder_that_appears_meanwhile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+
+    def meanwhile() -> None:
+        with replacing_folder(path, marker="meta.json", overwrite=False) as folder:
+            (folder / "meta.json").write_text("new")
+            path.mkdir()
+            (path / "meta.json").write_text("another's")
+
+    with pytest.raises(UserError):
+        meanwhile()
+    assert (path / "meta.json").read_text() == "another's"
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize("read", ["data/a.txt", "data", "link", "data/link"])
+def test_what_is_read_is_not_replaced(tmp_path: Path, read: str) -> None:
+    _folder(tmp_path / "data")
+    for name in ("data/a.txt", "a.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to(tmp_path / "data/a.txt")
+    (tmp_path / "data/link").symlink_to(tmp_path / "a.txt")
+    check_folder(tmp_path / "data", marker="meta.json", overwrite=True, reads=[tmp_path / "a.txt"])
+    with pytest.raises(UserError, match=f"{tmp_path}/{read}, which is read"):
+        check_folder(tmp_path / "data", marker="meta.json", overwrite=True, reads=[tmp_path / "a.txt", tmp_path / read])
+
+
 def _file(path: Path) -> None:
     with replacing(path) as temporary:
         temporary.write_text("new")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from pathlib import Path
 
 import pytest
 from parallel_text import Read, read_all
 
-from docnmt.core.read_corpus import Reading, find_split
+from docnmt.core.read_corpus import Facts, Reading, find_split, read_split
 from docnmt.runtime.system import UserError
 
 
@@ -78,6 +80,9 @@ def test_levels_are_labels_and_other_columns_are_not_read(corpus: Corpus) -> Non
         ({"de": "A\n"}, "c.en"),
         ({"en": "a\n", "de": "A\n", "de0": "B\n"}, "de0"),
         ({"levels_tsv": "1\n", "en-de_xml": "<a/>"}, "c"),
+        ({"en": "a\n", "en_gz": "", "de": "A\n"}, "c.en.gz"),
+        ({"en": "a\n", "de0": "A\n", "de0_gz": ""}, "c.de0.gz"),
+        ({"en": "a\n", "de": "A\n", "levels_tsv": "1\n", "levels_tsv_zst": ""}, "c.levels.tsv.zst"),
         ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\n"}, "c.levels.tsv"),
         ({"en": "a\n\nb\n", "de": "A\n\nB\n", "levels_tsv": "1\n1\n1\n"}, "c.levels.tsv:2"),
         ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\t1\n1\tx\n"}, "c.levels.tsv:2"),
@@ -128,6 +133,42 @@ def test_wmt_xml(corpus: Corpus) -> None:
 def test_damaged_wmt_xml_is_refused(corpus: Corpus, old: str, new: str, problem: str) -> None:
     assert old in XML
     assert problem in corpus.write(**{"en-de_xml": XML.replace(old, new)}).problem()
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_numbers_of_segments_may_be_long(corpus: Corpus, digits: int) -> None:
+    xml = re.sub('"1">f', f'"{"9" * digits}">f', XML, flags=re.IGNORECASE)
+    files = find_split(corpus.write(**{"en-de_xml": xml}).prefix, Reading(("en", "de")))
+    assert [*read_split(files, Facts())][-1].places[0][1] == 1
+
+
+@pytest.mark.parametrize("ending", ["de0", "de1", "levels.tsv"])
+def test_any_file_may_be_compressed(corpus: Corpus, ending: str) -> None:
+    corpus.write(en="a\nb\n", de0="A\nB\n", de1="1\n2\n", levels_tsv="1\n2\n")
+    texts, structure, _, _ = corpus.read()
+    file = corpus.folder / f"c.{ending}"
+    Path(f"{file}.gz").write_bytes(gzip.compress(file.read_bytes()))
+    file.unlink()
+    assert corpus.read()[0] == texts
+    assert corpus.read()[1].levels.tolist() == structure.levels.tolist()
+
+
+def test_zeros_fill_up_compressed_files(corpus: Corpus) -> None:
+    packed = gzip.compress(b"a\n") + gzip.compress(b"b\n") + bytes(1 << 17)
+    corpus.write(de="A\nB\n")
+    (corpus.folder / "c.en.gz").write_bytes(packed)
+    assert corpus.read()[0] == [("a", "A"), ("b", "B")]
+    for damaged in (packed + b"c\n", bytes(10) + packed):
+        (corpus.folder / "c.en.gz").write_bytes(damaged)
+        assert "c.en.gz" in corpus.problem()
+
+
+def test_what_lacks_a_further_reference_is_noted_apart(corpus: Corpus) -> None:
+    corpus.write(en="a\nb\nc\nd\n", de0="A\n \nC\nD\n", de1="1\n2\n \n \n")
+    texts, _, facts, _ = read_all(find_split(corpus.prefix, Reading(("en", "de"), one_sided="read")))
+    assert texts == [("a", "A", "1"), ("b", "", "2"), ("c", "C", ""), ("d", "D", "")]
+    found = [re.search(r"(\d+) lines.*c\.en:(\d+)", note) for note in facts.notes]
+    assert [match.groups() for match in found if match] == [("1", "2"), ("2", "3")]
 
 
 def test_several_references_or_none(corpus: Corpus) -> None:

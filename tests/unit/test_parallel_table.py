@@ -155,6 +155,11 @@ def test_opus_files_with_documents(tmp_path: Path) -> None:
     assert texts == [("a", "A"), ("b", "B"), ("c", "C")]
     assert structure.document_offsets.tolist() == [0, 2, 3]
     assert names == ["de/1.xml en/1.xml", "de/2.xml en/2.xml"]
+    ids = tmp_path / "Corpus.de-en.ids"
+    write(tmp_path / "Corpus.de-en.ids.gz", gzip.compress(ids.read_bytes()))
+    ids.unlink()
+    assert read(tmp_path / "Corpus.de-en")[2] == names
+    (tmp_path / "Corpus.de-en.ids.gz").unlink()
     write(tmp_path / "Corpus.de-en.ids", "x\nx\nx\n")
     assert "Corpus.de-en.ids:1" in problem(tmp_path / "Corpus.de-en")
     write(tmp_path / "Corpus.de-en.ids", "x\ty\nx\ty\n")

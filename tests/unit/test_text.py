@@ -7,6 +7,7 @@ import io
 import json
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,16 @@ from hypothesis import strategies as st
 
 from docnmt.core import preprocess as overlap
 from docnmt.core import read_corpus as text
-from docnmt.core.corpus import Structure, StructureBuilder, TextArray, renumber, unit_numbers
+from docnmt.core.corpus import (
+    Document,
+    ParallelCorpus,
+    Structure,
+    StructureBuilder,
+    TextArray,
+    renumber,
+    unit_numbers,
+    write_meta,
+)
 from docnmt.core.preprocess import line_hashes, shares_seen
 from docnmt.core.read_corpus import TextLines
 from docnmt.options import read_yaml
@@ -26,6 +36,8 @@ from docnmt.runtime.system import (
     UsageError,
     UserError,
     read_json,
+    skipped,
+    write_json,
 )
 
 
@@ -99,6 +111,13 @@ def test_structure_of_documents() -> None:
     assert structure.blank_lines.tolist() == [1, 3, 2]
     assert structure.levels.tolist() == [[0], [1], [-1]]
     assert builder.build(known=False).levels.shape == (3, 0)
+
+
+def test_a_document_is_no_bare_text() -> None:
+    assert Document.nested([["a"], ["b"]]).units == (("0",), ("1",))
+    for parts in ("a", b"a", [b"a"]):
+        with pytest.raises(UserError):
+            Document.nested(parts)
 
 
 def build(documents: list[list[tuple[int, int]]]) -> Structure:
@@ -181,6 +200,17 @@ def test_hostile_json(tmp_path: Path, text: str, complaint: str) -> None:
     assert complaint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "change", [{"files": None}, {"files": []}, {"files": {"a": {"bytes": 1}}}, {"splits": None}, {"splits": ["train"]}]
+)
+def test_a_forged_list_of_files(tmp_path: Path, change: dict[str, Any]) -> None:
+    content = {"source_lang": "en", "target_lang": "de", "splits": {"train": {"references": 1}}}
+    meta = write_meta(tmp_path, task="document_translation", files={}, **content) | change
+    write_json(tmp_path / "meta.json", {name: value for name, value in meta.items() if value is not None})
+    with skipped(), pytest.raises(UserError, match=str(tmp_path)):
+        ParallelCorpus.open(tmp_path, "train")
+
+
 # Tables of labelled texts: three formats, one content; every fault named with its file and line.
 
 
@@ -221,6 +251,8 @@ def test_formats_agree(tmp_path: Path) -> None:
         ("a.jsonl", '{"label": 1, "text": "x\\ud800"}\n', r"a\.jsonl:1"),
         ("a.tsv", "label\tbody\n1\tx\n", r"a\.tsv:1"),
         ("a.csv", "label,text\n1,x\n2\n", r"a\.csv:3"),
+        ("a.csv", "label,text\n1,x\n2,y, and z\n", r"a\.csv:3"),
+        ("a.csv", "label,text,more\n1,x\n", r"a\.csv:2"),
         ("a.csv", '1,"never closed\n', r"a\.csv:1"),
     ],
 )

@@ -27,6 +27,18 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(LINES, SIZE)
 
 
+@pytest.mark.parametrize("text", ["abc de " * 20, "x" * 95, "x" * 10])
+def test_pieces_of_a_line_are_cut_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Line(str):
+        def __getitem__(self, cut: Any) -> str:
+            part = super().__getitem__(cut)
+            assert len(part) <= 10
+            return part
+
+    monkeypatch.setattr(tokenizer_module, "LONGEST_LINE", 10)
+    assert "".join(tokenizer_module.pieces(Line(text))) == text
+
+
 def test_text_comes_back(tokenizer: Tokenizer) -> None:
     for line, ids in zip(LINES, tokenizer.encode(LINES), strict=True):
         assert tokenizer.decode(ids) == line

@@ -540,9 +540,7 @@ def _all_of(first: Callable[[], str], *others: Callable[[], None]) -> str:
 
 def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:
     """Check that OUT can be written."""
-    check_folder(folder, marker=MARKER, overwrite=config.overwrite)
-    if source.resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{folder}: would take the place of {source}, which is read; give another folder")
+    check_folder(folder, marker=MARKER, overwrite=config.overwrite, reads=[source])
     if config.to == "ctranslate2":
         require_ctranslate2()
     if config.to == "onnx":

@@ -67,7 +67,7 @@ class JsonFile:
 
     def rows(self) -> dict[str, int]:
         """Return the whole file as a table, text → row, in which no row occurs twice."""
-        table = {name: row for name, row in self.values.items() if isinstance(row, int) and row >= 0}
+        table = {name: row for name, row in self.values.items() if type(row) is int and row >= 0}
         if len(set(table.values())) < len(self.values):
             raise UserError(f"{self.path}: expected a row, 0 or more, for each piece, and none twice")
         return table
@@ -273,7 +273,7 @@ def added_tokens(folder: Path) -> dict[str, int]:
         (tokens.path, row, token.get("content") if isinstance(token, dict) else token) for row, token in decoder.items()
     ]
     for path, row, content in entries:
-        if not str(row).isdecimal() or not isinstance(content, str):
+        if not re.fullmatch(r"[0-9]{1,18}", str(row)) or not isinstance(content, str):
             raise UserError(f"{path}: expected a token and its row, got {content!r} and {row!r}")
         rows_by_token.setdefault(content, int(str(row)))
     return rows_by_token

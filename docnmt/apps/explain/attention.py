@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -332,8 +332,9 @@ def source_pieces(attentions: Sequence[Attention], sentence: int, source: int, t
 
 def _same(source: Sequence[str], target: Sequence[str]) -> list[Span]:
     """Return pairs (i, j) of equal pieces with letters or digits that occur once on each side."""
-    once = {piece: i for i, piece in enumerate(source) if source.count(piece) == 1 and any(map(str.isalnum, piece))}
-    return [(once[piece], j) for j, piece in enumerate(target) if piece in once and target.count(piece) == 1]
+    of_source, of_target = Counter(source), Counter(target)
+    once = {piece: i for i, piece in enumerate(source) if of_source[piece] == 1 and any(map(str.isalnum, piece))}
+    return [(once[piece], j) for j, piece in enumerate(target) if piece in once and of_target[piece] == 1]
 
 
 @dataclass(frozen=True)

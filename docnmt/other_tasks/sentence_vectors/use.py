@@ -181,7 +181,8 @@ class Nli:
 def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> None:
     """Write the folder; `say` is called with each line of the report."""
     destination = Path(config.destdir)
-    check_folder(destination, marker=META, overwrite=config.overwrite)
+    reads = (*config.vectors, *config.train, *config.valid, *config.test)
+    check_folder(destination, marker=META, overwrite=config.overwrite, reads=reads)
     paths = [Path(file) for file in config.vectors]
     for path in paths:
         check_readable(path)  # before the texts, which take minutes
