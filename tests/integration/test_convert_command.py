@@ -18,6 +18,7 @@ from parallel_text import ParallelText
 from small_system import target_log_probs as log_probs
 
 from docnmt.apps.convert import convert as convert_main
+from docnmt.apps.convert.sentence_model import SentenceModel
 from docnmt.apps.convert.transformers_folder import added_tokens
 from docnmt.cli.convert import main as convert
 from docnmt.cli.inspect import main as inspect
@@ -163,6 +164,11 @@ FAULTS: list[tuple[Any, str]] = [
     (settings(d_model=None), "'d_model'"),
     (settings(activation_function="gelu_new"), "'activation_function'"),
     (settings(decoder_ffn_dim=64), "'encoder_ffn_dim'"),
+    (settings(dropout=float("nan")), "dropout"),
+    (settings(dropout=10**400), "'dropout'"),
+    (settings(decoder_start_token_id=-1, pad_token_id=-1), "'pad_token_id'"),
+    (lambda folder: (folder / "added_tokens.json").write_text('{"zzz": 5}'), "row 5"),
+    (tensors(lambda found: found.update({"model.shared.weight": torch.zeros(())})), "'model.shared.weight'"),
     (settings(encoder_layers=3), "'model.encoder.layers.2.self_attn.q_proj.weight'"),
     (tensors(lambda found: found.pop(QUERY)), f"'{QUERY}'"),
     (tensors(lambda found: found.pop("model.shared.weight")), "model.shared.weight"),
@@ -194,6 +200,16 @@ def test_rows_of_added_tokens_are_numbers(tmp_path: Path, name: str, content: An
     (tmp_path / name).write_text(json.dumps(content))
     with pytest.raises(UserError, match=name):
         added_tokens(tmp_path)
+
+
+def test_attention_of_a_plug_in_is_not_exported(tmp_path: Path) -> None:
+    """A subclass passed, and what it adds was missing in the file."""
+    loaded: Any = load_model(small_system.random_checkpoint(tmp_path / "own.safetensors", "transformer"))
+    sentence = SentenceModel(tmp_path, loaded.model, loaded.model_config, loaded.task)
+    assert not convert_main.attention_problems(sentence)
+    attention = loaded.model.decoder.stack[0].sublayer("attention")
+    attention.__class__ = type("Gated", (type(attention),), {})
+    assert convert_main.attention_problems(sentence)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ The models have random weights and several shapes. Transformers searches by docn
 from __future__ import annotations
 
 import io
+import json
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from parallel_text import ParallelText
 models = pytest.importorskip("multilingual_models", reason="transformers is not installed")
 
 
+import transformers  # noqa: E402
 from small_system import target_log_probs as log_probs  # noqa: E402
 
 import docnmt  # noqa: E402
@@ -251,6 +253,23 @@ def test_data_is_tagged_and_documents_are_learned_from_the_same_start(
     assert scores[1][0] == pytest.approx(scores[0][0], rel=1e-5, abs=1e-4)
     assert scores[2][0] == pytest.approx(scores[0][0], rel=1e-5, abs=1e-4)
     assert preprocess(["-s", "en", "-t", "xx", *files, f"--srcdict={own}"]) in (1, 2)
+
+
+@pytest.mark.parametrize("family", PAIR)
+def test_what_config_json_leaves_out(family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether embeddings are scaled depends on the family; more entries than rows are refused."""
+    models.write(tmp_path / "theirs", family=family, kind="unigram")
+    file = tmp_path / "theirs" / "config.json"
+    settings = json.loads(file.read_text())
+    settings.pop("scale_embedding", None)
+    file.write_text(json.dumps(settings))
+    assert convert([str(tmp_path / "theirs"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
+    default = type(transformers.AutoConfig.from_pretrained(tmp_path / "theirs"))().scale_embedding
+    assert load_model(tmp_path / "own").model_config.scale_embeddings is default  # type: ignore[attr-defined]
+    file.write_text(json.dumps({**settings, "vocab_size": 4_000_000}))
+    capsys.readouterr()
+    assert convert([str(tmp_path / "theirs"), str(tmp_path / "other"), "--to", "docnmt"]) == 1
+    assert "vocab_size" in one_line(capsys)
 
 
 def test_the_first_mbart_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -269,7 +269,7 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
 def attention_problems(sentence: SentenceModel) -> list[str]:
     """Return a message for each option of attention that is not exported."""
     config, attention = sentence.config, sentence.model.decoder.stack[0].sublayer("attention")
-    if not isinstance(attention, SelfAttention):
+    if type(attention) is not SelfAttention:  # a plug-in's subclass adds something
         return [f"--attention {config.attention}: only softmax is exported"]
     if attention.position is not None:
         return [f"--position {config.position}: inside attention; only those added to embeddings are exported"]

@@ -247,7 +247,7 @@ def unused_rows(tensors: Mapping[str, Tensor], rows: tuple[Sequence[int], Sequen
     """Return the number of matrix rows without an entry in the vocabulary; `rows` as for `from_transformers`."""
     used = [len(set(of_side) - {-1}) for of_side in rows]
     sides = ((SHARED, used[0]), (ENCODER, used[0]), (DECODER, used[1]), (HEAD, used[1]))
-    return max((len(tensors[name]) - count for name, count in sides if name in tensors), default=0)
+    return max((tensors[name].shape[:1].numel() - count for name, count in sides if name in tensors), default=0)
 
 
 def _at(name: str, matrix: Tensor, rows: Sequence[int], absent: float = 0.0) -> Tensor:

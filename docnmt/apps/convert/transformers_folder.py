@@ -23,8 +23,12 @@ from torch import Tensor
 from docnmt.apps.convert.sentence_model import (
     ADDED,
     CONFIG,
+    DECODER,
+    ENCODER,
+    HEAD,
     LANGUAGE,
     PIECES,
+    SHARED,
     TABLES,
     TOKENIZER,
     WEIGHTS,
@@ -37,6 +41,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Preparation, Tokenizer, directed
 from docnmt.core.translation_task import DocumentTranslation
+from docnmt.options import from_dict, to_dict
 from docnmt.runtime.languages import script
 from docnmt.runtime.system import UsageError, UserError, read_json
 
@@ -63,7 +68,10 @@ class JsonFile:
         ):
             expected = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
             raise UserError(f"{self.path}: '{name}': expected {expected}, got {value!r}")
-        return kind(value)
+        try:
+            return kind(value)
+        except OverflowError as error:
+            raise UserError(f"{self.path}: '{name}': expected a smaller number") from error
 
     def rows(self) -> dict[str, int]:
         """Return the whole file as a table, text → row, in which no row occurs twice."""
@@ -90,13 +98,18 @@ def read_config(settings: JsonFile) -> TransformerConfig:
         if settings.values.get(name, value) != value
     ]
     start, pad = settings.value("decoder_start_token_id", int), settings.value("pad_token_id", int)
-    if start != pad:
-        problems.append(f"'decoder_start_token_id' is {start} and 'pad_token_id' {pad}; in a Marian model they are one")
+    if start != pad or pad < 0:
+        problems.append(
+            f"'decoder_start_token_id' is {start} and 'pad_token_id' {pad}; in a Marian model they are one row"
+        )
     return replace(read_layers(settings, default="gelu", problems=problems), norm="post")
 
 
-def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = ()) -> TransformerConfig:
-    """Return the options that Marian, M2M100, NLLB and mBART share; `default`: the activation if none is named."""
+def read_layers(
+    settings: JsonFile, *, default: str, scaled: bool = False, problems: Sequence[str] = ()
+) -> TransformerConfig:
+    """Return the options that Marian, M2M100, NLLB and mBART share; `default` and `scaled`: the activation, and whether
+    embeddings are multiplied by √d, where config.json does not say so."""
     problems = list(problems)
     for size in ("attention_heads", "ffn_dim"):
         encoder, decoder = (settings.value(f"{side}_{size}", int) for side in ("encoder", "decoder"))
@@ -114,11 +127,11 @@ def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = (
         dropout=settings.value("dropout", float, 0.1),
         activation=_ACTIVATIONS.get(activation, "relu"),  # type: ignore[arg-type]
         position_fusion="add",
-        scale_embeddings=settings.value("scale_embedding", bool, False),
+        scale_embeddings=settings.value("scale_embedding", bool, scaled),
     )
     if problems := problems or config.problems():
         raise UserError(f"{settings.path}: {'; '.join(problems)}")
-    return config
+    return from_dict(TransformerConfig, to_dict(config), where=str(settings.path))  # which checks their ranges
 
 
 # A Marian folder has a SentencePiece model for each language and one table, piece → row of the embeddings. A docnmt
@@ -279,6 +292,14 @@ def added_tokens(folder: Path) -> dict[str, int]:
     return rows_by_token
 
 
+def check_rows(folder: Path, table: Mapping[str, int]) -> None:
+    """Check that no two entries of a vocabulary, added tokens included, have one row, which would count twice."""
+    names: dict[int, str] = {}
+    for name, row in table.items():
+        if (other := names.setdefault(row, name)) != name:
+            raise UserError(f"{folder}: '{other}' and '{name}' both have row {row}; expected a row for each entry")
+
+
 # Folders of transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them.
 
 
@@ -293,7 +314,7 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
         tokenizers=_marian_tokenizers(folder, (source, target), say),
     )
     tensors, rows = read_tensors(folder), (source.rows, target.rows)
-    if unused := unused_rows(tensors, rows):
+    if (unused := unused_rows(tensors, rows)) > 0:
         say(f"note: {unused:,} rows of the embeddings in {folder} are of no entry in the vocabulary and were left out")
     return built(
         folder, config, task, tensors, rows=rows, shared=settings.value("share_encoder_decoder_embeddings", bool, True),
@@ -309,6 +330,7 @@ def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[E
     tables = [file.rows() for file in files]
     added = {name: row for name, row in added_tokens(folder).items() if name not in tables[0]}
     tables[0] |= added
+    check_rows(folder, tables[0])
     for file, table in zip(files, tables, strict=True):
         if missing := [name for name in (unk, eos) if name not in table]:
             raise UserError(f"{file.path}: has no entry '{missing[0]}'")
@@ -444,10 +466,13 @@ def read_vocabulary(
         tags = {codes[code]: tags[codes[code]] for code in languages_by_name.values()}
         mask = {}
     table |= tags | mask | added
+    check_rows(folder, table)
     used = set(table.values())
     if not languages:
         table |= {f"madeupword{row}": row for row in range(whole) if row not in used}
     start = settings.value("decoder_start_token_id", int)
+    if start < 0:
+        raise UserError(f"{settings.path}: 'decoder_start_token_id': expected a row, 0 or more, got {start}")
     vocabulary = entries(table, unk="<unk>", eos="</s>", pad=start, added=added)
     of_model = set(pieces)  # text is cut into these only, not into tags and fillers
     controls = [name for name in vocabulary.names[len(SPECIAL) :] if name not in of_model]
@@ -527,6 +552,10 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
     if tokens.value("legacy_behaviour", bool, False):
         raise UserError(f"{tokens.path}: 'legacy_behaviour': tags at the end of source texts cannot be converted")
     config = _mbart_config(settings, tokens) if kind == "mbart" else _config(settings)
+    tensors, whole = read_tensors(folder), settings.value("vocab_size", int)
+    for name in (SHARED, ENCODER, DECODER, HEAD):  # before that many entries are made
+        if name in tensors and tensors[name].shape[:1].numel() < whole:
+            raise UserError(f"'{name}' has fewer than {whole:,} rows, the 'vocab_size' of {settings.path}")
     vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
     languages = _multilingual_languages(wanted, tokens, vocabulary, say)
     source = vocabulary.tokenizer.prepared(Preparation(tags=vocabulary.tags, tag_of="source"))
@@ -535,14 +564,14 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
     task = DocumentTranslation(DocumentTranslationConfig(), languages=languages, tokenizers=tokenizers)
     rows = vocabulary.entries.rows
     tied = settings.value("tie_word_embeddings", bool, True)
-    return built(folder, config, task, read_tensors(folder), rows=(rows, rows), shared=True, tied=tied)
+    return built(folder, config, task, tensors, rows=(rows, rows), shared=True, tied=tied)
 
 
 def _config(settings: JsonFile) -> TransformerConfig:
     """Return the model's options."""
     if settings.value("pad_token_id", int) != 1:
         raise UserError(f"{settings.path}: 'pad_token_id': expected 1, from which positions count on")
-    config = replace(read_layers(settings, default="relu"), norm="pre", sinusoids="fairseq")
+    config = replace(read_layers(settings, default="relu", scaled=True), norm="pre", sinusoids="fairseq")
     if config.embed_dim < 4:
         raise UserError(f"{settings.path}: 'd_model': expected at least 4, got {config.embed_dim}")
     return config
