@@ -171,6 +171,7 @@ FAULTS: list[tuple[Any, str]] = [
     (tensors(lambda found: found.update({"model.shared.weight": torch.zeros(())})), "'model.shared.weight'"),
     (settings(encoder_layers=3), "'model.encoder.layers.2.self_attn.q_proj.weight'"),
     (tensors(lambda found: found.pop(QUERY)), f"'{QUERY}'"),
+    (tensors(lambda found: found.update({QUERY: found[QUERY].to(torch.int8)})), f"'{QUERY}'"),
     (tensors(lambda found: found.pop("model.shared.weight")), "model.shared.weight"),
     (tensors(lambda found: found.update({"lm_head.weight": torch.zeros(9, 32)})), "tie_word_embeddings"),
     (

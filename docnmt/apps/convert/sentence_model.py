@@ -143,6 +143,9 @@ def from_transformers(
         rows: for each of docnmt's source and target entries, the row in the other model's matrices, or -1.
         shared, tied: True if source and target embeddings are one matrix, or target embeddings and output.
     """
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise UserError(f"tensor '{name}' is {tensor.dtype}; expected floating-point weights, not quantised ones")
     left = {name: tensor.float() for name, tensor in tensors.items()}
     order = torch.arange(config.embed_dim)  # docnmt's feature j is the other model's order[j]
     parameters: dict[str, Tensor] = {}
