@@ -70,6 +70,7 @@ STUDIES = {
     "batches": ("translation", "ordinary/batches.yaml", "ordinary.jsonl"),
     "language-model": ("translation", "ordinary/rerank.sh", "ordinary.jsonl"),
     "choice": ("translation", "ordinary/choice.yaml", "ordinary.jsonl"),
+    "docrepair": ("translation", "ordinary/docrepair.sh", "ordinary.jsonl"),
     "docmix-fusion": ("fusion", "fusion_translation/docmix.yaml", "ordinary.jsonl"),
 }
 
@@ -270,6 +271,11 @@ def card() -> Iterator[Claim]:
     yield Claim(name, "; ".join(map(chosen, ("document", "sentence-pieces"))), "3", "choice")
     name = "docmix, ten best, a language model of documents chooses: − best; true − foreign, s-BLEU"
     yield Claim(name, "; ".join(cell(ORDINARY, 5, "tests", column) for column in (3, 6)), "3", "language-model")
+    name = "docmix, DocRepair: sentence, document, four sentences − what they mend, s-BLEU"
+    yield Claim(name, "; ".join(map(repaired, ("sentence", "document", "group"))), "3", "docrepair")
+    name = "… document, four sentences: true − foreign, s-BLEU"
+    number = "; ".join(chosen(system, "docrepair", kind="foreign") for system in ("document", "group"))
+    yield Claim(name, number, "3", "docrepair")
 
 
 def nats() -> tuple[float, ...]:
@@ -278,6 +284,13 @@ def nats() -> tuple[float, ...]:
               for name in ("document", "sentence")}  # fmt: skip
     last, alone = ([event for event in events[name] if event["event"] == "valid"][-1] for name in events)
     return last["nll"], last["nll_none"], last["nll_foreign"], alone["nll"]
+
+
+def repaired(system: str, part: str = "tests") -> str:
+    """What DocRepair's systems gain over what they mend, s-BLEU, with its interval and p."""
+    scores = read(f"ordinary.jsonl/repair/{part}/{system}.json")["paired"]["metrics"]
+    one = next(score for score in scores if score["metric"] == "s-BLEU")
+    return "{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**one).replace("-", "−")
 
 
 def chosen(system: str, study: str = "choice", metric: str = "s-BLEU", kind: str = "paired") -> str:
