@@ -483,7 +483,7 @@ def markdown(content: Mapping[str, Any]) -> str:
             cells += [_difference(scores[kind]) if kind in scores else "" for kind in ("paired", "foreign")]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", f"Means of {len(content['seeds'])} seeds (least to most). Differences: [middle 95 % of samples], p."]
-    lines.append("A sample draws whole documents, of contrastive sets groups, neighbours of one source sentence together.")
+    lines.append("A sample draws whole documents, of contrastive sets groups, those of one source sentence together.")
     lines.append("It is the same for all seeds.")
     tests = [item for row in systems.values() for kind in ("tests", "contrastive") for item in row[kind].items()]
     warned = {
