@@ -140,8 +140,8 @@ class Comparison:
         last = model / "checkpoint_last.safetensors"
         config, limit = model.parent / "train.yaml", options.get("max_update")
         was_made = self._was_made(last, config, words, options)
-        header = read_header(last)[0] if was_made else {"progress": {}}
-        if limit is not None and int(header["progress"].get("update", 0)) >= limit:
+        header = read_header(last)[0] if was_made else None
+        if header is not None and limit is not None and int(header["progress"].get("update", 0)) >= limit:
             if start is not None and not newer(last, self._checkpoint(start, seed)):
                 raise UserError(f"{model}: its start {start} was trained anew since; delete {model} to train it, too")
             if header["fingerprint"] != read_meta(Path(data))["fingerprint"]:

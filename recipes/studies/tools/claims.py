@@ -293,18 +293,21 @@ def forth() -> float:
     return nll
 
 
-def repaired(system: str, part: str = "tests") -> str:
-    """What DocRepair's systems gain over what they mend, s-BLEU, with its interval."""
-    scores = read(f"ordinary.jsonl/repair/{part}/{system}.json")["paired"]["metrics"]
-    one = next(score for score in scores if score["metric"] == "s-BLEU")
-    return "{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**one).replace("-", "−")
+def repaired(system: str) -> str:
+    """What a system of DocRepair gains over what it mends, s-BLEU, with its interval."""
+    return difference(read(f"ordinary.jsonl/repair/tests/{system}.json")["paired"])
 
 
 def chosen(system: str, study: str = "choice", metric: str = "s-BLEU", kind: str = "paired") -> str:
     """What a system gains on docmix over the first one of its study, with its interval."""
-    scores = read(f"ordinary.jsonl/{study}/comparison.json")["systems"][system]["tests"]["docmix"][kind]["metrics"]
-    one = next(score for score in scores if score["metric"] == metric)
-    return f"{one['difference']:+.2f} ({one['low']:+.2f} to {one['high']:+.2f})".replace("-", "−")
+    tests = read(f"ordinary.jsonl/{study}/comparison.json")["systems"][system]["tests"]
+    return difference(tests["docmix"][kind], metric)
+
+
+def difference(scores: dict[str, Any], metric: str = "s-BLEU") -> str:
+    """A difference of docnmt-score, with its interval."""
+    one = next(score for score in scores["metrics"] if score["metric"] == metric)
+    return "{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**one).replace("-", "−")
 
 
 def fusion() -> Iterator[Claim]:
