@@ -166,6 +166,7 @@ CRITERIA: Registry[type[Criterion]] = Registry("criterion")
 GENERATORS: Registry[Any] = Registry("generator")  # a class whose objects are built from its own configuration
 POSITIONS: Registry[Callable[..., Position]] = Registry("position")
 FUSIONS: Registry[Callable[..., Fusion]] = Registry("fusion")
+UNFUSED = ("add", "concat_addition", "none")  # may stand where a position family has nothing to fuse: defaults
 ATTENTIONS: Registry[Callable[..., Sublayer]] = Registry("attention")
 MERGES: Registry[Callable[..., nn.Module]] = Registry("merge")
 METRICS: Registry[MetricKind] = Registry("metric")
@@ -384,6 +385,7 @@ _add(
     ("add", "Add", "E + P"),
     ("mul", "Multiply", "E ∘ P"),
     ("concat", "Concat", "W[E; P] + b"),
+    ("concat_addition", "ConcatAddition", "W[E; P] + b that begins as E + P"),
     ("gate_scalar", "ScalarGate", "gE + (1-g)P, one gate a token from [E; P]"),
     ("gate_vector", "VectorGate", "gE + (1-g)P, one gate a feature from [E; P]"),
     ("gate_mlp", "MlpGate", "gE + (1-g)P, one gate a feature from a network on [E; P]"),

@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from docnmt.modules.layers import OwnStart
 from docnmt.registry import FUSIONS
 
 
@@ -99,6 +100,17 @@ class Concat(Fusion):
         with torch.no_grad():
             self.projection.weight.copy_(torch.eye(self.projection.out_features).repeat(1, 2))
             self.projection.bias.zero_()
+
+
+class ConcatAddition(Concat, OwnStart):
+    """Concatenation (eq. 2) that begins as addition (eq. 1); not in the paper."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.start_as_addition()
 
 
 class Mlp(Fusion):

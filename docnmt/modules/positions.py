@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.modules.layers import DocumentPart, Dropout
-from docnmt.registry import POSITIONS
+from docnmt.registry import POSITIONS, UNFUSED
 from docnmt.runtime.device import happens, to_device
 from docnmt.runtime.system import UsageError
 
@@ -354,7 +354,7 @@ def build_position(
 
 def check_fusion(name: str, position: Position, fusion: str) -> None:
     """Refuse an operator where the family `name` has no input to fuse; only a plug-in's gets here with one."""
-    if position.input is None and fusion not in ("add", "none"):
+    if position.input is None and fusion not in UNFUSED:
         raise UsageError(f"--position-fusion {fusion}: --position {name} has nothing to fuse; use another family")
 
 

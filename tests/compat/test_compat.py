@@ -78,7 +78,7 @@ def losses(run: Path) -> list[float]:
     [
         "data --arch transformer_tiny --position learned --max-positions 32 --encoder-layers 1 --decoder-layers 1 "
         "--embed-dim 16 --heads 2 --ffn-dim 24 --max-tokens 300 --warmup-updates 4 --lr 0.01 --log-interval 1 "
-        "--device cpu --save-dir resume",
+        "--device cpu --save-dir resume --position-fusion add",
         "--config resume/config.yaml",
     ],
     ids=["typed", "from-its-config"],

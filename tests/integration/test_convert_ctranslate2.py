@@ -32,7 +32,7 @@ SHAPES: list[dict[str, Any]] = [
     {"activation": "gelu", "scale_embeddings": False, "share_embeddings": False},
     {"position": "learned", "tie_output": False, "norm": "post"},
     {"position": "rope_input", "separate": True, "share_embeddings": False},
-    {"position_fusion": "concat"},
+    {"position_fusion": "add"},
     {"position": "multi_level", "scale_embeddings": False, "tie_output": False},
     {"position": "learned", "share_positions": False, "norm_embeddings": True},
 ]

@@ -41,7 +41,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("hier_transformer", {"position": "rope"}, {"position": "rope"}),
     ("cond_transformer", {"position": "learned"}, {"position": "learned", "context_sides": "encoder"}),
     ("cond_transformer", LINEAR, LINEAR),
-    ("cond_transformer", {"position_fusion": "concat"}, {"position_fusion": "concat"}),
+    ("cond_transformer", {"position_fusion": "concat"}, {}),
     ("hier_cond_transformer", {"position": "multi_level"}, {"levels": 1}),
     ("hier_cond_transformer", {}, {"target_context": "conditional", "always_own_sentence": True}),
     ("han_encoder", POST, {**POST, "sentence_start": True}),
@@ -54,7 +54,8 @@ BY_SENTENCE: list[tuple[str, dict[str, Any]]] = [
 JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("concat_transformer", {}, {"source_context": 2, "target_window": 3, "position": "multi_level"}),
     ("doc_transformer", POST, POST),
-    ("doc_transformer", {}, {"position_fusion": "concat"}),
+    ("doc_transformer", {"position_fusion": "add"}, {"position_fusion": "concat"}),
+    ("doc_transformer", {"position_fusion": "add"}, {}),
     ("scaleformer", {"attention": "linear", "position": "none", "relative_horizon": 4}, {}),
 ]
 

@@ -61,9 +61,9 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "position", "fusion"),
     [
-        (["--arch", "doc_transformer"], "multi_level", "add"),
-        (["--arch", "hier_cond_transformer", "--position", "learned"], "learned", "add"),
-        (["--arch", "cond_transformer", "--position", "rope"], "rope", "add"),  # it has nothing to fuse
+        (["--arch", "doc_transformer"], "multi_level", "concat_addition"),
+        (["--arch", "hier_cond_transformer", "--position", "learned"], "learned", "concat_addition"),
+        (["--arch", "cond_transformer", "--position", "rope"], "rope", "concat_addition"),  # it has nothing to fuse
         (["--arch", "doc_transformer", "--position-fusion", "concat"], "multi_level", "concat"),
     ],
 )

@@ -8,6 +8,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+import small_system
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +17,7 @@ from docnmt.layout import DocumentLayout
 from docnmt.modules.fusion import Fusion, build_fusion
 from docnmt.other_tasks.classification import FusionClassifier
 from docnmt.other_tasks.options import FusionClassifierConfig
-from docnmt.registry import FUSIONS, POSITIONS
+from docnmt.registry import FUSIONS, MODELS, POSITIONS
 
 D = 6
 OFFSETS = torch.tensor([0, 3, 4, 4, 9])
@@ -68,6 +69,7 @@ def first_way(name: str, w: dict[str, Tensor], e: Tensor, p: Tensor) -> Tensor:
         "none": lambda: e,
         "scale": lambda: w["scales"][0] * e + w["scales"][1] * p,
         "concat": lambda: linear("projection", both),
+        "concat_addition": lambda: linear("projection", both),
         "mlp": network,
         "gate_scalar": lambda: mix(1 / (1 + torch.exp(-linear("projection", both)))),
         "gate_vector": lambda: mix(1 / (1 + torch.exp(-linear("projection", both)))),
@@ -103,6 +105,16 @@ def test_gradients(name: str, options: dict[str, object]) -> None:
     assert torch.autograd.gradcheck(lambda a, b: fusion(a, b, OFFSETS), (e, p))
     fusion(e, p, OFFSETS).pow(2).sum().backward()
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in fusion.parameters())
+
+
+@pytest.mark.parametrize("arch", ["transformer", "hier_cond_transformer"])
+def test_concatenation_begins_as_addition_in_a_model(arch: str) -> None:
+    config = MODELS.config(arch)(embed_dim=D, heads=2, position_fusion="concat_addition")
+    model = small_system.task().build_model(MODELS.get(arch), config)
+    begun, (e, p) = [part for part in model.modules() if isinstance(part, Fusion)], rows()
+    assert len(begun) == 2  # of source and target
+    for fusion in begun:
+        assert torch.equal(fusion.double()(e, p), e + p)
 
 
 # The text classifier: against stock PyTorch, packed against alone, paired across fusions, nonsense refused.

@@ -235,8 +235,8 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     """
     specs, config, task = require_ctranslate2(), sentence.config, sentence.task
     problems = attention_problems(sentence)
-    if config.position_fusion not in ("add", "concat"):
-        problems.append(f"--position-fusion {config.position_fusion}: only add and concat are exported")
+    if config.position_fusion not in ("add", "concat", "concat_addition"):
+        problems.append(f"--position-fusion {config.position_fusion}: only addition and concatenation are exported")
     if problems:
         raise UserError(f"{sentence.path}: cannot be a CTranslate2 model: {'; '.join(problems)}")
     spec = specs.TransformerSpec.from_config(

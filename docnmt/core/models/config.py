@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from docnmt.core.data_options import PositionCount
 from docnmt.options import Needs, NoOptions, Open, option, own_problems, settings
-from docnmt.registry import ATTENTIONS, FUSIONS, MERGES, MODELS, POSITIONS, Registry
+from docnmt.registry import ATTENTIONS, FUSIONS, MERGES, MODELS, POSITIONS, UNFUSED, Registry
 from docnmt.runtime.system import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def position_problems(position: str, fusion: str, attention: str, width: int, he
     problems = []
     if width % heads:
         problems.append(f"--heads {heads} does not divide --embed-dim {width}")
-    if position in NOTHING_TO_FUSE and fusion not in ("add", "none"):
+    if position in NOTHING_TO_FUSE and fusion not in UNFUSED:
         why = NOTHING_TO_FUSE[position]
         problems.append(f"--position-fusion {fusion}: --position {position} has nothing to fuse: {why}")
     if attention == "linear" and position in ("rope", "alibi"):
@@ -118,7 +118,9 @@ class TransformerConfig:
         ],
     )
     position_fusion: str = option(
-        "add", "how positions join the embeddings (gate_conv: in text classification only)", choices=FUSIONS.names
+        "concat_addition",
+        "how positions join the embeddings (gate_conv: in text classification only)",
+        choices=FUSIONS.names,
     )
     max_positions: int = option(
         1024,

@@ -388,8 +388,9 @@ def _start_problems(sentence: TransformerConfig, document: TransformerConfig) ->
     levels = document if isinstance(document, LevelOptions) and document.position == "multi_level" else None
     if sentence.position == "sinusoidal" and levels is not None and not levels.learned_words:
         wanted = replace(wanted, position="multi_level")  # its levels above the word can begin with 0
-    if (sentence.position_fusion, document.position_fusion) == ("add", "concat"):
-        wanted = replace(wanted, position_fusion="concat")
+    concatenated = {"concat", "concat_addition"}  # of one shape; where the sentence model adds, it begins as addition
+    if document.position_fusion in concatenated and sentence.position_fusion in {"add", *concatenated}:
+        wanted = replace(wanted, position_fusion=document.position_fusion)
     problems = settings_that_differ(wanted, document)
     if sentence.horizon != document.horizon:
         problems.append(f"--relative-horizon is {sentence.horizon} there and {document.horizon} here")

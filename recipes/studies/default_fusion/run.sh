@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Is `add` or `concat` the better default fusion of positions? About three hours on one core; goes on after an
+# Which fusion of positions is the best default: `add`, `concat` or `concat_addition`? About four hours on one core; goes on after an
 # interruption. Everything is under runs/default-fusion.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -22,4 +22,4 @@ for sentences in 32 128; do
         mv $longer.part $longer
     done
 done
-docnmt-compare recipes/studies/default_fusion/compare.yaml --user-dir recipes/studies/fusion_translation/plugin
+docnmt-compare recipes/studies/default_fusion/compare.yaml

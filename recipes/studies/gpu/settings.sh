@@ -10,7 +10,7 @@ case ${SETTING:-gpu} in
     gpu)
         device=cuda size="" updates=${UPDATES:-2000} more=${MORE:-800} vocabulary=16000 words="200 800 3200 8000 12800 25600 51200"
         kernel_tests=(tests/unit/test_kernels.py) measured=() steps=5 stepped="transformer hier_cond_transformer" systems="start document sentence"
-        shared=(--max-tokens 25000 --bf16 --dropout 0.1 --label-smoothing 0.1)
+        shared=(--position-fusion add --max-tokens 25000 --bf16 --dropout 0.1 --label-smoothing 0.1)
         shared+=(--validate-interval-updates 500 --log-interval 50)
         marian=(--max-tokens 25000) kernels=() decoded=(--repeats 2) dialogue=(--max-tokens 25000 --device cuda) dialogue_share=45
         studies="ag_news_notebook imdb_notebook"
@@ -24,7 +24,7 @@ case ${SETTING:-gpu} in
         export TRITON_INTERPRET=1 # the kernels, too
         marian=(--max-tokens 200 --layers 1 --width 16 --eager) dialogue=(--device cpu) dialogue_share=45 studies=""
         kernels=(--rows 70 --lengths 7 --words 50) decoded=(--repeats 1 --sentences 4 --batch 2 --words 3)
-        shared=(--max-tokens 200 --embed-dim 16 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --log-interval 1)
+        shared=(--position-fusion add --max-tokens 200 --embed-dim 16 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --log-interval 1)
         ;;
     *) echo "error: SETTING=$SETTING: expected gpu or toy" >&2; exit 2 ;;
 esac

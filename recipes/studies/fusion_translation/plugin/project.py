@@ -1,13 +1,11 @@
-"""Two relatives of concatenation in recipes/studies/fusion_translation: the same linear layer behind addition, and
-concatenation that begins as addition.
+"""A relative of concatenation in recipes/studies/fusion_translation: the same linear layer behind addition.
 
 docnmt-train DATA --user-dir recipes/studies/fusion_translation/plugin --position-fusion project …
 """
 
 from torch import Tensor, nn
 
-from docnmt.modules.fusion import Concat
-from docnmt.plugin import Fusion, OwnStart, register_fusion
+from docnmt.plugin import Fusion, register_fusion
 
 
 @register_fusion("project")
@@ -22,12 +20,3 @@ class Project(Fusion):
         """W(E + P) + b."""
         projected: Tensor = self.projection(e + p)
         return projected
-
-
-@register_fusion("concat_addition")
-class ConcatAddition(Concat, OwnStart):
-    """W[E; P] + b that begins as E + P."""
-
-    def reset_parameters(self) -> None:
-        """Begin as addition, in a model too, whose projections start otherwise."""
-        self.start_as_addition()

@@ -14,21 +14,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import fusion_translation as tool
 
-from docnmt.core.models.config import model_config
-from docnmt.registry import FUSIONS, MODELS, import_plugins
-from docnmt.testing import task
-
-
-def test_concatenation_begins_as_addition_in_a_model() -> None:
-    import_plugins(Path(__file__).parents[1] / "plugin")
-    config = model_config("transformer", {})(embed_dim=8, heads=2, position_fusion="concat_addition")
-    model = task().build_model(MODELS.get("transformer"), config)
-    begun = FUSIONS.get("concat_addition")
-    projections = [part.projection.weight for part in model.modules() if isinstance(part, begun)]
-    assert len(projections) == 2  # of source and target
-    for weight in projections:
-        assert weight.tolist() == np.hstack([np.eye(8), np.eye(8)]).tolist()
-
 
 def log(folder: Path, *nlls: float) -> None:
     (folder / "model").mkdir(parents=True)
