@@ -6,6 +6,7 @@ SentencePiece samples, too, but its draws depend on its version and its process;
 from __future__ import annotations
 
 import functools
+import heapq
 import itertools
 import math
 import re
@@ -198,21 +199,33 @@ class _BpeWords:
 
     def _merge(self, word: str, passed: bytes) -> list[int]:
         """Return the codes of a word's pieces; `passed` has the decision on each pair in turn."""
-        symbols, over = list(word), [False] * (len(word) - 1)  # over: the neighbouring pairs passed over
+        symbols, end = [*word, ""], len(word)  # each where it begins; "" where one was merged into another
+        before, after = list(range(-1, end)), list(range(1, end + 1))
+        pairs: list[tuple[float, int, str]] = []  # a heap: the best first, the leftmost among equals
+
+        def offer(left: int) -> None:
+            if left >= 0 and after[left] < end:
+                pair = symbols[left] + symbols[after[left]]
+                if (score := self._scores.get(pair, -math.inf)) > -math.inf:
+                    heapq.heappush(pairs, (-score, left, pair))
+
+        for left in range(end):
+            offer(left)
         for decision in passed:
-            best, pair = -math.inf, -1
-            for number, closed in enumerate(over):
-                score = -math.inf if closed else self._scores.get(symbols[number] + symbols[number + 1], -math.inf)
-                if score > best:
-                    best, pair = score, number
-            if pair < 0:
+            while pairs:
+                _, left, pair = heapq.heappop(pairs)
+                if symbols[left] and symbols[left] + symbols[after[left]] == pair:  # neither half has grown since
+                    break
+            else:
                 break
-            if decision:
-                over[pair] = True
-                continue
-            symbols[pair : pair + 2] = [symbols[pair] + symbols[pair + 1]]
-            over[max(pair - 1, 0) : pair + 2] = [False] * ((pair > 0) + (pair + 1 < len(symbols)))  # its neighbours
-        return [self._numbers.get(symbol, self._vocabulary + ord(symbol[0])) for symbol in symbols]
+            if not decision:
+                right = after[left]
+                symbols[left], symbols[right] = pair, ""
+                after[left] = after[right]
+                before[after[left]] = left
+                offer(before[left])
+                offer(left)
+        return [self._numbers.get(symbol, self._vocabulary + ord(symbol[0])) for symbol in symbols if symbol]
 
 
 # The subwords of an epoch.

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from subword_lines import LINES, WORDS
 from subword_lines import LINES as ALL_LINES
@@ -233,6 +234,21 @@ def test_a_line_is_drawn_alike_whatever_is_drawn_with_it(
     monkeypatch.setattr("docnmt.core.subword_sampling._MOST_CHOICES", 50)
     sampler = SubwordSampler(tokenizer_of_sampling, 0.2)
     assert [sampler.draw([line], n, [1])[0].tolist() for n, line in enumerate(LINES_OF_SAMPLING)] == whole
+
+
+def test_a_long_word_is_merged_in_linear_time() -> None:
+    class Counted(dict[str, float]):
+        asked = 0
+
+        def get(self, pair: str, default: Any = None) -> Any:
+            self.asked += 1
+            return super().get(pair, default)
+
+    words: Any = SubwordSampler(Tokenizer.train(LINES_OF_SAMPLING, 80, model_type="bpe"), 0.2)._words
+    word = "▁" + "winterlamp" * 100
+    scores = words._scores = Counted(words._scores)
+    words.draw([word], np.zeros(1, np.int64), np.zeros(1, np.int64), [1])
+    assert scores.asked < 4 * len(word)
 
 
 def test_every_version_of_sentencepiece_draws_this() -> None:
