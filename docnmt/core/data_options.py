@@ -245,8 +245,8 @@ class TranslationPreprocessConfig:
             problems.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
         symbols = self.user_defined_symbols
         for symbol in symbols:
-            if symbol.split() != [symbol] or symbols.count(symbol) > 1:
-                problems.append(f"--user-defined-symbols {symbol!r}: expected each once, and without white space")
+            if symbol.replace("▁", " ").split() != [symbol] or symbols.count(symbol) > 1:
+                problems.append(f"--user-defined-symbols {symbol!r}: expected each once, without white space and ▁")
         return problems
 
     def useless(self) -> list[str]:

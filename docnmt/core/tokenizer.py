@@ -30,6 +30,8 @@ SPECIAL = ("<unk>", "<s>", "</s>", "<brk>", "<mask>")
 _PREPARED = "docnmt: "
 #: SentencePiece's models depend on its number of training threads; a fixed one makes the same text give the same model.
 _TRAINING_THREADS = 4
+#: SentencePiece's own mark in training, which drops lines that have it.
+_UNKNOWN_MARK = "▅"
 #: Longer lines (in characters) are divided for training; SentencePiece takes minutes for one of a million.
 LONGEST_LINE = 10_000
 #: Signs between two words that are compared each with each.
@@ -97,10 +99,10 @@ class Tokenizer:
         try:
             self.model.ParseFromString(model)
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except (DecodeError, RuntimeError, OSError) as error:
+            self.preparation = Preparation.of(self.model)
+            first = tuple(self.vocabulary()[: len(SPECIAL)])
+        except (DecodeError, RuntimeError, OSError, UnicodeDecodeError, TypeError) as error:  # bytes that are no text
             raise UserError("this is not a SentencePiece model, or a damaged one") from error
-        self.preparation = Preparation.of(self.model)
-        first = tuple(self.pieces(range(min(len(SPECIAL), self.vocab_size))))
         if first != SPECIAL:
             raise UserError(
                 f"the tokenizer's first entries must be {' '.join(SPECIAL)}, these are {' '.join(first)}; "
@@ -131,7 +133,7 @@ class Tokenizer:
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
+                sentence_iterator=(line.replace(_UNKNOWN_MARK, " ") for line in lines),
                 model_writer=model,
                 vocab_size=vocab_size,
                 hard_vocab_limit=exact,
@@ -287,6 +289,8 @@ def _training_problem(message: str, vocab_size: int) -> str:
         )
     if vocab_size < len(SPECIAL):
         return f"--vocab-size {vocab_size} is too small: the special entries alone are {len(SPECIAL)}"
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return "the training text has no characters to make a vocabulary of; expected sentences"
     return f"SentencePiece cannot be trained on this text: {' '.join(message.split())}"
 
 

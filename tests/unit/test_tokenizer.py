@@ -16,8 +16,9 @@ from subword_lines import LINES, WORDS
 from subword_lines import LINES as ALL_LINES
 
 from docnmt.core import tokenizer as tokenizer_module
+from docnmt.core.data_options import TranslationPreprocessConfig
 from docnmt.core.subword_sampling import SubwordSampler
-from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer, normalizer
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Preparation, Tokenizer, normalizer
 from docnmt.runtime.system import UserError
 
 SIZE = 80
@@ -92,6 +93,17 @@ def test_what_is_no_model_is_refused(tokenizer: Tokenizer) -> None:
     )
     with pytest.raises(UserError):
         Tokenizer.from_bytes(foreign.getvalue())
+    stored = tokenizer.prepared(Preparation(punctuation="de")).to_bytes()
+    for text in (tokenizer.vocabulary()[5].encode(), b'"punctuation"'):  # a piece, and how text is prepared
+        with pytest.raises(UserError, match="damaged"):
+            Tokenizer.from_bytes(stored.replace(text, b"\xff" + text[1:], 1))
+
+
+def test_every_line_is_trained_on() -> None:
+    assert "▅" not in (vocabulary := Tokenizer.train(["▅ river", "lamp"], 20, exact=False).vocabulary())
+    assert set("riverlamp") <= set(vocabulary)
+    with pytest.raises(UserError, match="no characters"):
+        Tokenizer.train(["", " ▅"], 20)
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
@@ -106,6 +118,10 @@ def test_user_defined_symbols_are_never_cut(model_type: str) -> None:
     assert tagged.decode(ids) == line
     with pytest.raises(UserError, match="--user-defined-symbols"):
         Tokenizer.train(LINES, SIZE, user_defined_symbols=["<brk>"])
+    options = {"source_lang": "en", "target_lang": "de", "destdir": "d", "trainpref": ("t",)}
+    for symbol in ("▁", "a▁b", "a b", ""):  # the first two would be spaces in what is decoded
+        (problem,) = TranslationPreprocessConfig(**options, user_defined_symbols=(symbol,)).problems()  # type: ignore[arg-type]
+        assert repr(symbol) in problem
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
