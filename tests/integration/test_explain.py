@@ -197,6 +197,11 @@ def test_leaving_a_sentence_out_is_scoring_without_it(arch: str, options: dict[s
     asked = 0
     for number, each in enumerate(found):
         assert each.log_probs is not None
+        parts = [one for one in (*each.decoder, *each.encoder) if one.block != "cross"]
+        own = sum(float(one.weights[one.sentences == number].sum()) for one in parts)
+        read = sum(float(one.weights.sum()) for one in parts) - own
+        heads = sum(one.weights.shape[0] * one.weights.shape[1] for one in parts)
+        assert not parts or sum(each.others.values()) == pytest.approx(read / heads, abs=1e-5)
         assert float(each.log_probs.sum()) == pytest.approx(model.score(document, targets, lenpen=0)[number], abs=1e-3)
         assert [one.sentence for one in each.without] == list(each.others)[:3]
         assert list(each.others.values()) == sorted(each.others.values(), reverse=True)
@@ -223,6 +228,17 @@ def test_alignment_points_into_the_texts(arch: str, options: dict[str, Any], tmp
             assert {each.source for each in aligned} <= set(model.models.task.source_tokenizer.spans(source))
             assert len(aligned) == len(explanation.target)
     assert model.align(["", "a cat."], ["", "the dog."])[0] == []
+
+
+@pytest.mark.parametrize("arch", ["doc_transformer", "scaleformer"])
+def test_alignment_in_a_long_document_keeps_all_words_of_a_sentence(
+    arch: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model, document = load(tmp_path, arch), small_system.text(1, 40, seed=1)[0]
+    assert sum(len(line.split()) for line in document) > 100
+    found = model.align(document, document)
+    monkeypatch.setattr("docnmt.apps.explain.attention._WORDS", 100_000)
+    assert found == model.align(document, document)
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -131,7 +131,7 @@ class Explanation:
             ]
             parts += [attention for attention in side if attention.block == "pointer"]
             for attention in parts:
-                queries += attention.weights[..., :1].size
+                queries += attention.weights.shape[0] * attention.weights.shape[1]  # also those that read nothing
                 share = 1.0 if attention.share is None else attention.share[:, None, None]
                 sentences, weights = attention.sentences.ravel(), (attention.weights * share).ravel()
                 for sentence in np.unique(sentences).tolist():
@@ -208,8 +208,9 @@ class UnitNotes:
         match = _NAME.fullmatch(self.names.get(note.module, ""))
         return None if match is None else match[3] or match[4]
 
-    def attention(self, note: Note, model: int) -> tuple[str, Attention] | None:
-        """Return the side and the attention of all words of the unit in a note; None for unknown modules."""
+    def attention(self, note: Note, model: int, *, own: bool = False) -> tuple[str, Attention] | None:
+        """Return the side and the attention of all words of the unit in a note; None for unknown modules. With `own`,
+        of cross attention, only the words of a translation's own source sentence are kept, but all of them."""
         match = _NAME.fullmatch(self.names.get(note.module, ""))
         if match is None:
             return None
@@ -223,12 +224,13 @@ class UnitNotes:
             word, within = np.arange(keys.offsets[-1]), not self.joined and block == "cross"
             groups = word - keys.offsets[keys.sentence] if within else word
             most = int(np.diff(keys.offsets).max(initial=1))
+            owner = np.searchsorted(keys.numbers, self.target.numbers[self.target.sentence])
+            bounds = np.stack([keys.offsets[owner], keys.offsets[owner + 1]]) if own and not within else None
             index, weights = strongest(
-                note.read, note.values, groups, int(groups.max(initial=0)) + 1, max(most, _WORDS)
+                note.read, note.values, groups, int(groups.max(initial=0)) + 1, max(most, _WORDS), bounds
             )
             if within:  # a place in the word's own source sentence
-                owner = np.searchsorted(keys.numbers, self.target.numbers[self.target.sentence])[:, None, None]
-                index = np.minimum(index + keys.offsets[owner], keys.offsets[-1] - 1)
+                index = np.minimum(index + keys.offsets[owner][:, None, None], keys.offsets[-1] - 1)
             sentences, places = keys.numbers[keys.sentence[index]], index - keys.offsets[keys.sentence[index]]
         share = None if note.share is None else note.share.cpu().numpy()
         return side, Attention(block, layer, model, sentences, weights, places, share, note.tree)
@@ -262,14 +264,16 @@ def _part(attention: Attention, rows: slice) -> Attention:
 
 
 def strongest(
-    read: ReadFunction, values: Tensor, groups: np.ndarray, count: int, limit: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+    read: ReadFunction, values: Tensor, groups: np.ndarray, count: int, limit: int | None = None,
+    bounds: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Return the weights of groups of keys, the strongest first: attention's output for values that are 1 in one group.
 
     Args:
         values: of the attention, for their shape (keys, h, d) and type. groups: (keys,) the group of each, below
             `count`.
         limit: the most groups to keep for each query and head; None: all.
+        bounds: (2, queries) the first and the last group that a query may have, the last exclusive; None: all.
 
     Returns:
         Groups and their weights, (queries, h, k) each.
@@ -280,6 +284,9 @@ def strongest(
         columns = torch.arange(first, min(first + _COLUMNS, count), device=values.device)
         ones = (of_key[:, None] == columns).to(values.dtype)[:, None].expand(-1, values.shape[1], -1)
         part = read(ones.contiguous())  # (queries, h, columns)
+        if bounds is not None:
+            begin, end = torch.from_numpy(bounds[:, :, None, None]).to(values.device)
+            part = part * ((columns >= begin) & (columns < end))
         new = columns.expand_as(part)
         weights, index = (torch.cat([weights, part], -1), torch.cat([index, new], -1)) if first else (part, new)
         weights, order = weights.sort(stable=True, dim=-1, descending=True)
@@ -366,7 +373,7 @@ def read(
         unit = UnitNotes.of(model, corpus, units, batch)
         cross = [note for note in notes if unit.block(note) == "cross"]
         middle = cross[(len(cross) - 1) // 2 :][:1]
-        attentions = [attention for note in middle if (attention := unit.attention(note, 0)) is not None]
+        attentions = [one for note in middle if (one := unit.attention(note, 0, own=True)) is not None]
         for number in range(int(units.kept[0]), int(units.last[0])):
             source, target = task.source_tokenizer.spans(sources[number]), task.target_tokenizer.spans(targets[number])
             decoder = unit.explanation(number, attentions, task).decoder
