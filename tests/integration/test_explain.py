@@ -16,9 +16,11 @@ from torch.nn import functional as F
 
 import docnmt
 from docnmt.apps.documents.kinds import read as read_document
+from docnmt.apps.explain.explain import _words
 from docnmt.cli.align import main
 from docnmt.core.corpus import TokenArray
 from docnmt.core.search.translate import forced_batches
+from docnmt.core.tokenizer import Tokenizer
 from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.layers import taking_notes
 from docnmt.modules.pointer import similarities
@@ -383,6 +385,21 @@ def test_a_model_takes_part(tmp_path: Path) -> None:
     words = [str(tmp_path / "raw.en"), str(tmp_path / "raw.de"), "-o", str(tmp_path / "out"), "--path", str(own)]
     assert main([*words, "--device", "cpu"]) == 0
     assert (tmp_path / "out.en").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [("the 日本 cat", ["the", "日本", "cat"]), ("日本日本", [*"日本日本"]), ("é", ["é"]), ("日cat", ["日cat"])],
+)
+def test_words_of_the_page_are_text_where_pieces_are_bytes(line: str, shown: list[str]) -> None:
+    lines = [line for document in small_system.text(40, 8, seed=9) for line in document]
+    tokenizer = Tokenizer.train(lines, 330, byte_fallback=True, exact=False)
+    (ids,) = tokenizer.encode([line])
+    words = _words(tokenizer.pieces(ids), None)
+    assert [word for word, *_ in words] == shown
+    assert [first for _, first, *_ in words[1:]] == [last for _, _, last, _ in words[:-1]]
+    assert words[-1][2] == len(ids)
+    assert _words(["▁<", "unk", ">"], ["<", "unk", ">"])[0][0] == "<unk>"
 
 
 def test_a_model_without_summaries_has_no_vectors(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ pieces of translations → `_Excerpt`s of documents → `attention` of each, sco
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -220,6 +222,8 @@ def _renamed(explanation: Explanation, names: np.ndarray) -> Explanation:
 LEAST = 0.005
 #: A word of more subwords is shown as its subwords: it is of a script without spaces.
 _PIECES = 8
+#: A piece that is a byte of a character.
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 SUFFIXES = (".html", ".jsonl")
 
 
@@ -327,18 +331,27 @@ def _shown(number: int, sentence: ExplainedSentence, tokenizer: Tokenizer) -> di
 
 
 def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str, int, int, bool]]:
-    """Join pieces to words: text, first piece, the one after the last, and True if a space precedes."""
+    """Join pieces to words: text, first piece, the one after the last, and True if a space precedes. `texts` are those
+    of the pieces, if they are known better than by their names."""
+    texts = [*_spelt(pieces)] if texts is None else texts
     bounds = [n for n, piece in enumerate(pieces) if piece.startswith("▁") or not n] + [len(pieces)]
     words = []
     for begin, end in pairwise(bounds):
-        parts = [(begin, end)] if end - begin <= _PIECES else [(n, n + 1) for n in range(begin, end)]
-        for first, last in parts:
-            spelt = (
-                "".join(pieces[first:last]).replace("▁", " ").strip() if texts is None else "".join(texts[first:last])
-            )
-            if spelt:
-                words.append((spelt.replace("<unk>", "⁇"), first, last, pieces[first].startswith("▁")))
+        cuts = [] if end - begin <= _PIECES else [n for n in range(begin + 1, end) if texts[n - 1]]
+        for first, last in pairwise([begin, *cuts, end]):
+            if spelt := "".join(texts[first:last]).strip():
+                words.append((spelt, first, last, pieces[first].startswith("▁")))
     return words
+
+
+def _spelt(pieces: Sequence[str]) -> Iterator[str]:
+    """Yield the text of each piece; that of a character in bytes (`--byte-fallback`) stands at its last one."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for piece in pieces:
+        if byte := _BYTE.fullmatch(piece):
+            yield decoder.decode(bytes.fromhex(byte[1]))
+        else:
+            yield decoder.decode(b"", final=True) + piece.replace("▁", " ").replace("<unk>", "⁇")
 
 
 def _heads(documents: Sequence[Sequence[ExplainedSentence]]) -> list[tuple[str, str]]:
