@@ -140,6 +140,8 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
                 if not cells:  # an empty line is no row
                     continue
                 names, is_first = [cell.strip().lower() for cell in cells] if is_first else [], False
+                if names.count("label") > 1 or names.count("text") > 1:
+                    raise UserError(f"{path}:1: two columns are called label or text; rename one of them")
                 if {"label", "text"} <= set(names):
                     columns, width = (names.index("label"), names.index("text")), len(names)
                 elif "label" in names or "text" in names[1:]:
@@ -156,7 +158,9 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not valid UTF-8; convert the file, for example with iconv") from error
+        with path.open("rb") as lines:
+            number = next((n for n, line in enumerate(lines, 1) if line.decode(errors="ignore").encode() != line), 1)
+        raise UserError(f"{path}:{number}: not valid UTF-8; convert the file, for example with iconv") from error
 
 
 # A data folder has for each split `SPLIT.tokens.bin` and its offsets (a row per sentence), `SPLIT.texts.bin` (offsets

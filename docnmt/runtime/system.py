@@ -279,7 +279,7 @@ def check_new(path: Path, *, overwrite: bool) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a small text file completely or not at all."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="replace")  # paths in it need not be UTF-8
 
 
 def write_json(path: Path, value: object) -> None:

@@ -25,6 +25,7 @@ from docnmt.other_tasks.sentence_vectors.senteval import (
     read_task,
     sif_weights,
 )
+from docnmt.runtime.system import UserError
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
 
@@ -206,6 +207,9 @@ def test_sif_weighs_by_frequency_and_removes_the_common_direction(tmp_path: Path
     (tmp_path / "counts.txt").write_text("good 999\nbad 1\n")
     weights = sif_weights(embeddings(), read_frequencies(tmp_path / "counts.txt"))
     np.testing.assert_allclose(weights[1:], [1e-3 / 1.0, 1e-3 / 2e-3, 1], rtol=1e-3)
+    (tmp_path / "twice.txt").write_text("good 9\nbad 1\ngood 2\n")
+    with pytest.raises(UserError, match=r"twice\.txt:3: .*'good'"):
+        read_frequencies(tmp_path / "twice.txt")
     sentences = [["good"], ["good", "bad"], ["film"], ["bad"]]
     vectors = bag_of_words(embeddings(), weights, remove_common=True)(sentences)
     raw = bag_of_words(embeddings(), weights)(sentences)

@@ -106,6 +106,7 @@ DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "header of 5,000 digits": ("digits.vec", b"9" * 5000 + b" 300\nthe 1\n", "line 1"),
     "header without dimensions": ("zero.vec", b"4 0\nthe\n", "line 1"),
     "endless first line": ("zeros.txt.gz", gzip.compress(bytes(30_000_000)), "line 1"),
+    "more than promised": ("more.bin", binary().replace(b"4 ", b"3 ", 1), "3 words"),
     "binary cut": ("cut.bin", binary()[:-5], "word 4"),
     "packed data cut": ("half.txt.gz", gzip.compress(text(False) * 50)[:-20], "half.txt.gz: "),
     "huge promise": ("huge.bin", b"999999999999 300\nthe ", "huge.bin"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,11 @@ def test_a_forged_list_of_files(tmp_path: Path, change: dict[str, Any]) -> None:
         ParallelCorpus.open(tmp_path, "train")
 
 
+def test_results_are_written_whatever_paths_are_called(tmp_path: Path) -> None:
+    write_json(tmp_path / "scores.json", {"data": os.fsdecode(b"test\xff"), "bleu": 1.5})
+    assert json.loads((tmp_path / "scores.json").read_text()) == {"data": "test?", "bleu": 1.5}
+
+
 # Tables of labelled texts: three formats, one content; every fault named with its file and line.
 
 
@@ -218,7 +224,7 @@ ROWS = [("1", 'He said "no, thanks"'), ("sport", "a\ttab and Ünïcode \u2028 in
 
 
 def write(path: Path, content: str) -> Path:
-    path.write_bytes(content.encode())
+    path.write_bytes(content.encode(errors="surrogateescape"))
     return path
 
 
@@ -254,6 +260,8 @@ def test_formats_agree(tmp_path: Path) -> None:
         ("a.csv", "label,text\n1,x\n2,y, and z\n", r"a\.csv:3"),
         ("a.csv", "label,text,more\n1,x\n", r"a\.csv:2"),
         ("a.csv", '1,"never closed\n', r"a\.csv:1"),
+        ("a.csv", "label,Text,text\n1,x,y\n", r"a\.csv:1.*two columns"),
+        ("a.csv", "1,x\n2,\udce9\n", r"a\.csv:2.*UTF-8"),
     ],
 )
 def test_faults_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:

@@ -323,6 +323,8 @@ def _binary(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str,
             if len(data) < size:
                 raise UserError(f"{path}: ends within word {number + 1} of {count}; is the file complete?")
             yield word, np.frombuffer(data, "<f4") if wanted(word, number) else None
+        if file.read(2).strip(b"\n"):
+            raise UserError(f"{path}: line 1 promises {count} words, there is more behind them; correct the number")
 
 
 # One vocabulary for several types (Kiros and Chan 2018, section 3): the words of the data and the first words of each

@@ -574,9 +574,12 @@ def read_frequencies(path: Path) -> dict[str, float]:
     for number, line in enumerate(TextLines(path), 1):
         try:
             word, field = line.split()
-            counts[word] = count = float(field)
+            count = float(field)
         except ValueError:
-            count = math.nan
+            word, count = "", math.nan
+        if word in counts:
+            raise UserError(f"{path}:{number}: the word '{word[:50]}' has a count above; expected each once")
+        counts[word] = count
         if not 0 <= count < math.inf:
             raise UserError(f"{path}:{number}: expected a word and its count, got '{line.strip()[:50]}'")
     if not sum(counts.values()):
