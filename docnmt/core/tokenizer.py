@@ -98,7 +98,8 @@ class Tokenizer:
         self._bytes, self.model = model, ModelProto()
         try:
             self.model.ParseFromString(model)
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self._processor = sentencepiece.SentencePieceProcessor()
+            self._processor.load_from_serialized_proto(model)
             self.preparation = Preparation.of(self.model)
             first = tuple(self.vocabulary()[: len(SPECIAL)])
         except (DecodeError, RuntimeError, OSError, UnicodeDecodeError, TypeError) as error:  # bytes that are no text
@@ -285,7 +286,7 @@ def _training_problem(message: str, vocab_size: int) -> str:
     if match := re.search(r"required_chars\W*(\d+) vs (\d+)", message):
         return (
             f"--vocab-size {vocab_size} is too small: the text's characters alone need {match[2]}; "
-            "raise it or lower --character-coverage"
+            "raise it, or for translation lower --character-coverage"
         )
     if vocab_size < len(SPECIAL):
         return f"--vocab-size {vocab_size} is too small: the special entries alone are {len(SPECIAL)}"
@@ -345,7 +346,8 @@ def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
     try:
         answer = receiver.recv()
     except EOFError:
-        raise UserError("training the vocabulary was killed (out of memory?); lower --subword-sample") from None
+        advice = "give less text (for translation, a lower --subword-sample)"
+        raise UserError(f"training the vocabulary was killed (out of memory?); {advice}") from None
     finally:
         process.kill()
         process.join()

@@ -87,6 +87,8 @@ def test_what_is_no_model_is_refused(tokenizer: Tokenizer) -> None:
     assert Tokenizer.from_bytes(tokenizer.to_bytes()).vocabulary() == tokenizer.vocabulary()
     with pytest.raises(UserError):
         Tokenizer.from_bytes(tokenizer.to_bytes()[:200])
+    with pytest.raises(UserError, match="damaged"):
+        Tokenizer.from_bytes(b"")
     foreign = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES), model_writer=foreign, vocab_size=SIZE, minloglevel=2
