@@ -16,10 +16,10 @@ from torch.nn import functional as F
 
 import docnmt
 from docnmt.apps.documents.kinds import read as read_document
-from docnmt.apps.explain.explain import _words
+from docnmt.apps.explain.explain import ExplainedSentence, _shown, _words
 from docnmt.cli.align import main
 from docnmt.core.corpus import TokenArray
-from docnmt.core.search.translate import forced_batches
+from docnmt.core.search.translate import Translation, forced_batches
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.layers import taking_notes
@@ -400,6 +400,13 @@ def test_words_of_the_page_are_text_where_pieces_are_bytes(line: str, shown: lis
     assert [first for _, first, *_ in words[1:]] == [last for _, _, last, _ in words[:-1]]
     assert words[-1][2] == len(ids)
     assert _words(["▁<", "unk", ">"], ["<", "unk", ">"])[0][0] == "<unk>"
+
+
+def test_unknown_characters_of_given_translations_are_shown() -> None:
+    given = Translation.of_given("the ☃ <unk> river.", small_system.tokenizer())
+    shown = _shown(0, ExplainedSentence("a cat.", given), small_system.task())
+    assert [word for word, *_ in shown["target_words"]] == ["the", "☃", "<unk>", "river."]
+    assert [first for _, first, *_ in shown["target_words"][1:]] == [last for *_, last, _ in shown["target_words"][:-1]]
 
 
 def test_a_model_without_summaries_has_no_vectors(tmp_path: Path) -> None:

@@ -248,14 +248,14 @@ def write_explanation(path: Path, documents: Sequence[Sequence[ExplainedSentence
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _json_rows(documents)))
         return
-    languages, tokenizer = loaded.task.languages, loaded.task.source_tokenizer
+    task, languages = loaded.task, loaded.task.languages
     models = [str(path) for path in loaded.paths]
     data: dict[str, Any] = {
         "languages": languages,
         "models": models,
         "heads": _heads(documents),
         "documents": [
-            {"sentences": [_shown(number, sentence, tokenizer) for number, sentence in enumerate(document)]}
+            {"sentences": [_shown(number, sentence, task) for number, sentence in enumerate(document)]}
             for document in documents
         ],
     }
@@ -309,25 +309,32 @@ def _rounded(values: np.ndarray) -> list[float]:
     return [round(value, 5) for value in values.tolist()]
 
 
-def _shown(number: int, sentence: ExplainedSentence, tokenizer: Tokenizer) -> dict[str, Any]:
-    explanation = sentence.translation.explanation
-    shown: dict[str, Any] = {"number": number, "source": sentence.source, "target": sentence.translation.text}
+def _shown(number: int, sentence: ExplainedSentence, task: TranslationTask) -> dict[str, Any]:
+    translation, explanation = sentence.translation, sentence.translation.explanation
+    shown: dict[str, Any] = {"number": number, "source": sentence.source, "target": translation.text}
+    target_words = _words(translation.pieces, _cut(task.target_tokenizer, translation.text, translation.pieces))
     if explanation is None or not explanation.decoder:
-        is_given = bool(sentence.translation.pieces)
-        words = {"source_words": [], "target_words": _words(sentence.translation.pieces, None)}
+        is_given = bool(translation.pieces)
+        words = {"source_words": [], "target_words": target_words}
         return shown | words | {"given": is_given, "encoder": [], "decoder": [], "leaves": [], "without": []}
-    spans = tokenizer.spans(sentence.source)
-    texts = [sentence.source[a:b] for a, b in spans] if len(spans) == len(explanation.source) else None
+    texts = _cut(task.source_tokenizer, sentence.source, explanation.source)
     attentions = {
         side: [_attention(one, LEAST) for one in getattr(explanation, side)] for side in ("decoder", "encoder")
     }
     probabilities = explanation.log_probs
     return {
         **shown, **attentions, "given": False, "source_words": _words(explanation.source, texts),
-        "target_words": _words(explanation.target, None), "leaves": list(explanation.leaves),
+        "target_words": target_words, "leaves": list(explanation.leaves),
         "log_probs": [] if probabilities is None else _rounded(probabilities),
         "without": [[other.sentence, _rounded(other.log_probs)] for other in explanation.without],
     }  # fmt: skip
+
+
+def _cut(tokenizer: Tokenizer, text: str, pieces: Sequence[str]) -> list[str] | None:
+    """Return the text of each piece; None if this text is not cut into these."""
+    if tokenizer.pieces(tokenizer.encode([text])[0]) != list(pieces):
+        return None
+    return [text[begin:end] for begin, end in tokenizer.spans(text)]
 
 
 def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str, int, int, bool]]:
