@@ -65,20 +65,15 @@ _OTHER = re.compile(r"(.*)other([\"']?\s*:\s*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class _Message:
-    """A message, where it stands as it is written: `source[begin:end]`, and its key if it has one.
-
-    Attributes:
-        doubled: Java reads it as a format, in which apostrophes are doubled. style, flow: of YAML, the sign that it is
-            written with, and whether it stands in brackets.
-    """
+    """A message, where it stands as it is written: `source[begin:end]`, and its key if it has one."""
 
     text: str
     begin: int
     end: int
     key: _MessageKey | None = None
-    doubled: bool = False
-    style: str = ""
-    flow: bool = False
+    doubled: bool = False  # Java reads it as a format, in which apostrophes are doubled
+    style: str = ""  # the sign with which YAML writes it
+    flow: bool = False  # it stands in brackets of YAML
 
 
 @dataclass(frozen=True)
@@ -115,25 +110,22 @@ class Catalogue(Spliced):
             place = self.places[number]
             assert isinstance(place, _Text)
             texts.setdefault(place.entry, {})[id(place.branch)] = self.rendered(place, text)
-        changes, change = [*self._settings()], plural_change(*self.languages)
+        changes, change = [*self._changes], plural_change(*self.languages)
         written: dict[int, str] = {}
         for number, branch_texts in texts.items():
             entry = self._entries[number]
             written[number] = self._written(entry, self._roots[number].written(branch_texts, change))
             changes.append((entry.begin, entry.end, written[number]))
         for number, names in _missing_forms([entry.key for entry in self._entries], self._siblings, change[0]):
-            changes += self._forms(self._entries[number], names, written.get(number))
+            entry = self._entries[number]
+            assert entry.key is not None  # it says that this is a form
+            other = written.get(number, self.source[entry.begin : entry.end])  # the text of new forms
+            match = _OTHER.fullmatch(self.source, entry.key.begin, entry.begin)
+            between = self._between(entry, other)
+            if match and between is not None:
+                forms = (f"{match[1]}{name}{match[2]}{other}{between}" for name in names)
+                changes.append((entry.key.begin, entry.key.begin, "".join(forms)))
         return self._encoded(replaced(self.source, sorted(changes)))
-
-    def _forms(self, entry: _Message, names: Iterable[str], text: str | None) -> Iterator[tuple[int, int, str]]:
-        """Plural forms that are new, before the form `other`, whose text, as it is written, they have."""
-        assert entry.key is not None  # it says that this is a form
-        text = self.source[entry.begin : entry.end] if text is None else text
-        match = _OTHER.fullmatch(self.source, entry.key.begin, entry.begin)
-        between = self._between(entry, text)
-        if match and between is not None:
-            forms = (f"{match[1]}{name}{match[2]}{text}{between}" for name in names)
-            yield entry.key.begin, entry.key.begin, "".join(forms)
 
     def _renamed(self, name: str) -> str | None:
         """What the source's language, if this is its code, is called in the translation."""
@@ -141,9 +133,6 @@ class Catalogue(Spliced):
         if code is None or base(name) != base(self.languages[0]):
             return None
         return tag(self.languages[1]).replace("-", code[1] or "-")
-
-    def _settings(self) -> Iterable[tuple[int, int, str]]:
-        return self._changes
 
     @abstractmethod
     def _messages(self) -> Iterable[_Message]:

@@ -70,19 +70,14 @@ class HtmlFragment(Html):
 
 @dataclass(slots=True)
 class _Piece:
-    """Of XML: an `open` or `close` tag, `text`, an `empty` element, one that is `fixed` with all that is in it, or
-    something `other`: `source[begin:end]`.
+    """A piece of XML, `source[begin:end]`; one that is `fixed` is an element with all that is in it."""
 
-    Attributes:
-        tag: the element's name. texts: what it says, in parts. partner: of an open tag, the number of its other one.
-    """
-
-    kind: str
+    kind: str  # open, close, text, empty, fixed, other
     begin: int
     end: int = 0
     tag: str = ""
-    partner: int = -1
-    texts: list[str] = field(default_factory=list)
+    partner: int = -1  # of an open tag, the number of its other one
+    texts: list[str] = field(default_factory=list)  # what it says, in parts
 
 
 class XmlFragment(Spliced):

@@ -34,18 +34,13 @@ class NoMessage(ValueError):
 
 @dataclass
 class _Argument:
-    """An argument with branches.
+    """An argument with branches; what chooses each, with the brace and the space around, stands before it."""
 
-    Attributes:
-        head: `{n, plural,`. branches: what chooses each, with the brace and the space around, and the branch.
-        tail: what ends it. plural: whether numbers choose, by the categories of a language. close: what ends a branch.
-    """
-
-    head: str
+    head: str  # `{n, plural,`
     branches: list[tuple[str, Branch]]
-    tail: str
-    plural: bool = False
-    close: str = "}"
+    tail: str  # what ends it
+    plural: bool = False  # numbers choose, by the categories of a language
+    close: str = "}"  # what ends a branch
 
     def written(self, texts: Mapping[int, str], change: _PluralChange) -> str:
         """As `Branch.written`; categories that the target has, too, say what `other` says."""

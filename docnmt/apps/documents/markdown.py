@@ -69,8 +69,7 @@ class Line(NamedTuple):
 
 
 class _Reader:
-    """Reads the text and marks (`inline`) of a paragraph whose `lines` stand in `source`: goes through its content and
-    its tokens at once; raises `_Lost` if they cannot be told."""
+    """Reads the text and marks (`inline`) of a paragraph whose `lines` stand in `source`; raises `_Lost` if not."""
 
     def __init__(self, token: Token, env: _Env, source: str, lines: Sequence[Line]) -> None:
         self.inline: Inline[Raw] = Inline(lambda text: (text, ""))

@@ -24,12 +24,7 @@ _TRIED = 201
 
 
 class _Header:
-    """A header whose text stands at `source[begin:end]`, quoted, of a file that is translated into a language.
-
-    Attributes:
-        text, language: what it says. plurals: how many forms there are; 2 if nobody knows. empty: whether it says none,
-            as in a template, but those of the target are known.
-    """
+    """A header whose text stands at `source[begin:end]`, quoted, of a file that is translated into a language."""
 
     def __init__(self, source: str, begin: int, end: int, text: str, target: str) -> None:
         self._source, self._begin, self._end, self.text, self._target = source, begin, end, text, target
@@ -40,7 +35,7 @@ class _Header:
         regions = (name for name in data.languages if name.startswith(f"{short}_"))  # there is no zh
         names = (tag(target).replace("-", "_"), short, *regions)
         known = next((data.languages[name][1:3] for name in names if name in data.languages), None)
-        self.empty = forms is None and known is not None
+        self.empty = forms is None and known is not None  # as in a template: those of the target are known
         number, rule = forms.groups() if forms else known or (2, "n != 1")
         self.plurals, self._rule = int(number), str(rule)
 
@@ -57,16 +52,13 @@ class _Header:
         return numbers
 
     def source_of(self, form: int, placeholders: Sequence[Sequence[str]]) -> int:
-        """Which of a message's texts, the singular or the plural, a form is translated from.
-
-        The singular may lack the number ("one file"), so that it serves only the form of 1 alone, or if it does not.
-        """
+        """Which of a message's texts, the singular or the plural, a form is translated from."""
         if len(placeholders) < 2:
             return 0
         numbers = self._numbers.get(form, set())
         if self.plurals == 1 or (numbers and 1 not in numbers) or (not numbers and form):
             return 1
-        return 0 if numbers <= {1} or placeholders[0] == placeholders[1] else 1
+        return 0 if numbers <= {1} or placeholders[0] == placeholders[1] else 1  # "one file" lacks the number
 
     def changes(self, has_plurals: bool) -> Iterator[tuple[int, int, str]]:
         """What a template's header says once it is translated."""

@@ -144,16 +144,6 @@ def _ordered(text: str, flags: tuple[str, ...]) -> list[str]:
     return [match[0] for match in pattern(flags).finditer(text) if _ORDERED.fullmatch(match[0])]
 
 
-def _without_placeholders(text: str, flags: tuple[str, ...]) -> str:
-    """A text in which the declared format finds none: its signs stand for themselves."""
-    said = {flag.removesuffix("-format") for flag in flags}
-    if "python" in said or said & _PERCENT:
-        text = text.replace("%", "%%")
-    if said & (_BRACED - {"perl-brace"}):
-        text = text.replace("{", "{{").replace("}", "}}")
-    return text
-
-
 # What stands in text and is not to be translated: addresses, placeholders, tags.
 
 #: One of these stands in all that is looked for.
@@ -443,12 +433,15 @@ def pieces_of(part: SegmentPart) -> list[str]:
 def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
     """The translation of a sentence from those of its pieces, with what is fixed between them."""
     out, source = "", part.source
-    index = 0
+    index, said = 0, {flag.removesuffix("-format") for flag in part.segment.flags}
     for text, span in zip(between(source, part.fixed), [*part.fixed, None], strict=True):
         bare = text.strip()
         if _has_words(text, ()):
             translation = _no_break(bare, next(answers).replace(BREAK, " ").strip())
-            translation = _without_placeholders(translation, part.segment.flags)
+            if "python" in said or said & _PERCENT:  # signs of the declared format stand for themselves
+                translation = translation.replace("%", "%%")
+            if said & (_BRACED - {"perl-brace"}):
+                translation = translation.replace("{", "{{").replace("}", "}}")
             before, behind = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
             if not before and index and _parted(bare[0], translation[:1]):
                 before = " "

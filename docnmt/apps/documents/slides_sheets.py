@@ -238,24 +238,20 @@ class Xlsx(Package):
                 yield address, int(number), self._items[int(number)]
 
     def _heads(self, sheet: str) -> set[str]:
-        """The cells by whose texts tables know their columns; with other texts, Excel takes a file for damaged."""
+        """The cells by whose texts tables and pivot tables know their columns: with others, Excel finds damage."""
         tables = [self._root(heads.target) for heads in self._relations(sheet) if heads.kind == "table"]
         areas = {table.get("ref") or "" for table in tables if table.get("headerRowCount") != "0"}
+        names = {part: entry.get("name") for entry, part in self._listed(_WORKBOOK, "sheets")}
+        for relation in self._relations(_WORKBOOK):
+            if relation.kind == "pivotCacheDefinition":
+                sources = self._root(relation.target).iter("{*}worksheetSource")
+                areas |= {source.get("ref") or "" for source in sources if source.get("sheet") == names[sheet]}
         heads = set[str]()
-        for area in areas | set(self._sources(sheet)):
+        for area in areas:
             heads.update(_first_row(area))
             if len(heads) > _MOST_HEADS:
                 raise UserError(f"{self.name}: {sheet}: its tables have more than {_MOST_HEADS:,} heads")
         return heads
-
-    def _sources(self, sheet: str) -> Iterator[str]:
-        """The areas of a sheet that pivot tables sum up."""
-        names = {part: entry.get("name") for entry, part in self._listed(_WORKBOOK, "sheets")}
-        for relation in self._relations(_WORKBOOK):
-            if relation.kind == "pivotCacheDefinition":
-                for source in self._root(relation.target).iter("{*}worksheetSource"):
-                    if source.get("sheet") == names[sheet]:
-                        yield source.get("ref") or ""
 
     def _quoted(self, parts: Sequence[str]) -> set[str]:
         """The texts that formulas and rules of input compare with; they stay, as do cells that have them."""

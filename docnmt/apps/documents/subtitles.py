@@ -93,7 +93,12 @@ class Subtitles(Spliced):
         return _ASS_BREAK.sub(as_read, self.source[begin:end])
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
-        return list(_leads(text))
+        """Codes and dashes at the beginnings of lines, with the space behind them unless lines are joined."""
+        spans: list[tuple[int, int]] = []
+        for begin in _BEGIN.finditer(text):
+            alone = begin.start() > 0 and not _ANOTHER.match(text, begin.start())
+            spans += (lead.span(alone) for lead in _LEAD.finditer(text, *begin.span()) if lead[1])
+        return spans
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         source = self._raw(place.begin, place.end)
@@ -113,13 +118,6 @@ class Subtitles(Spliced):
         ampersand = "&amp;" in written or ("&" not in written and self._has_ampersands)
         used = {sign: entity for sign, entity in _ENTITIES.items() if (ampersand if sign == "&" else entity in written)}
         return text.translate({ord(sign): entity for sign, entity in used.items()})
-
-
-def _leads(text: str) -> Iterator[tuple[int, int]]:
-    """Codes and dashes at the beginnings of lines, with the space behind them unless lines are joined."""
-    for begin in _BEGIN.finditer(text):
-        alone = begin.start() > 0 and not _ANOTHER.match(text, begin.start())
-        yield from (lead.span(alone) for lead in _LEAD.finditer(text, *begin.span()) if lead[1])
 
 
 def _besides(spans: list[tuple[int, int]], pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:

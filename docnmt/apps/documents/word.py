@@ -103,16 +103,6 @@ def _divided(child: Element) -> list[Element]:
     return [run_like(child, look, [deepcopy(part)]) for part in inside]
 
 
-def _ruby(ruby: Element, run: Element, look: Element | None, looks: _Looks) -> list[Step]:
-    """A text with its reading: the text is translated, the reading stays."""
-    shell = etree.Element(run.tag)
-    shell.extend(deepcopy(part) for part in (look, ruby) if part is not None)
-    inner = shell.find("{*}ruby/{*}rubyBase")
-    if inner is None:
-        return [Step("fixed", elements=[ruby], look=look, run=run)]
-    return [Step("open", shell=shell, inner=inner), *_flat(inner, looks), Step("close")]
-
-
 def _run(run: Element, looks: _Looks) -> list[Step]:
     """The text of a run, and what else is in it, each in a run of its own; a run that is not shown is one thing."""
     look = run.find("{*}rPr")
@@ -128,7 +118,12 @@ def _run(run: Element, looks: _Looks) -> list[Step]:
         elif name == "noBreakHyphen":
             ops.append(Step("text", "\u2011", key, look))
         elif name == "ruby":
-            ops += _ruby(child, run, look, looks)
+            shell = etree.Element(run.tag)
+            shell.extend(deepcopy(part) for part in (look, child) if part is not None)
+            if (inner := shell.find("{*}ruby/{*}rubyBase")) is None:
+                ops.append(Step("fixed", elements=[child], look=look, run=run))
+            else:  # the text is translated, its reading stays
+                ops += [Step("open", shell=shell, inner=inner), *_flat(inner, looks), Step("close")]
         else:
             floats = name == "drawing" and child.find("{*}inline") is None  # it stands nowhere in the text
             seen = "picture" if name in ("drawing", "pict", "object", "sym") and not floats else ""
