@@ -77,13 +77,6 @@ class Bead:
     target: tuple[int, ...]
 
 
-def length_cost(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarray:
-    """Return -log of the probability that numbers of characters, `ratio` target per source, differ as much or more."""
-    mean = (source + target / ratio) / 2
-    delta = np.abs(target - source * ratio) / np.sqrt(VARIANCE * np.maximum(mean, 1e-9))
-    return -log_tail(delta)
-
-
 def log_tail(z: np.ndarray) -> np.ndarray:
     """Return log 2(1 - Φ(z)) for z ≥ 0, also where 1 - Φ underflows."""
     z = np.asarray(z, dtype=np.float64)
@@ -114,7 +107,9 @@ def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None 
         if t == 0:
             return np.full(m + 1, -np.log(BEADS[s, t]))
         lengths = windows(target.lengths, t).sum(1)
-        cost: np.ndarray = length_cost(source.lengths[i : i + s].sum(), lengths, ratio) - np.log(BEADS[s, t])
+        length = source.lengths[i : i + s].sum()
+        variance = VARIANCE * np.maximum((length + lengths / ratio) / 2, 1e-9)
+        cost: np.ndarray = -log_tail(np.abs(lengths - length * ratio) / np.sqrt(variance)) - np.log(BEADS[s, t])
         cost += BOUNDARY[np.abs(target.begins[: m + 1 - t] - source.begins[i])]
         if s == 2:
             cost += BOUNDARY[source.begins[i + 1]]
@@ -375,11 +370,8 @@ def aligner_of(
 ) -> tuple[Aligner, tuple[str | None, str | None]]:
     """Return the aligner, and the languages, which default to those of the model."""
 
-    def by_words(source: AlignedSide, target: AlignedSide) -> list[Bead]:
-        return align(source, target, word_evidence(source, target))
-
     if config.path is None:
-        return by_words, named
+        return lambda source, target: align(source, target, word_evidence(source, target)), named
     from docnmt.apps.commands.translating import load_models
     from docnmt.core.corpus import ParallelCorpus, TokenArray
     from docnmt.core.search.translate import token_log_probs

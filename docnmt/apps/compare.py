@@ -100,8 +100,11 @@ class Comparison:
         for name, seed in dict.fromkeys(runs):  # a start with a seed of its own is there for all
             self._train(name, seed)
         trained = {name: [] if self.dry_run else [self._trained(name, s) for s in plan.seeds] for name in plan.systems}
-        if not self.dry_run:
-            self._check_trained(trained)
+        for trait in (trait for trait in ("updates", "data") if trait not in plan.unequal and not self.dry_run):
+            values = {name: sorted({str(getattr(one, trait)) for one in seeds}) for name, seeds in trained.items()}
+            if len({tuple(value) for value in values.values()}) > 1:  # by patience, or other text in a folder
+                shown = "; ".join(f"{name}: {', '.join(value)}" for name, value in values.items())
+                raise UserError(f"{self.folder}: the systems were trained with unequal {trait} ({shown}); {say(trait)}")
         self._prepare_tests()
         for name in plan.systems:
             for seed in plan.seeds:
@@ -160,8 +163,7 @@ class Comparison:
         self, command: str, config: Path, words: Sequence[str], options: Mapping[str, Any], *,
         output: Path | None = None, finish: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
-        """Run a command; `output` takes what it prints. After it, and `finish`, `config` is the record of how the
-        result was made; until then there is none, so that no result of other options is taken for this one."""
+        """Run a command; `output` takes what it prints. Only after it, and `finish`, `config` says how it was made."""
         if self.dry_run:
             self._command(command, *words, "--config", str(config))
             return
@@ -186,14 +188,6 @@ class Comparison:
             updates, data = updates + before.updates, f"{before.data} {data}"
         parameters = sum(int(np.prod(shape)) for tensor, shape in shapes.items() if tensor.startswith("model."))
         return Trained(updates, parameters, data, start, float(best["scores"].get("loss", float("nan"))))
-
-    def _check_trained(self, trained: Mapping[str, Sequence[Trained]]) -> None:
-        """Refuse systems that differ in updates or data as they were trained (patience, other text in a folder)."""
-        for trait in (trait for trait in ("updates", "data") if trait not in self.plan.unequal):
-            values = {name: sorted({str(getattr(one, trait)) for one in seeds}) for name, seeds in trained.items()}
-            if len({tuple(value) for value in values.values()}) > 1:
-                shown = "; ".join(f"{name}: {', '.join(value)}" for name, value in values.items())
-                raise UserError(f"{self.folder}: the systems were trained with unequal {trait} ({shown}); {say(trait)}")
 
     # Test sets.
 

@@ -34,6 +34,7 @@ from docnmt.core.scoring.metrics import (
 from docnmt.core.scoring.report import TextPart, parts
 from docnmt.core.scoring.text_files import read_layout, with_partners
 from docnmt.registry import METRICS
+from docnmt.runtime.progress import how_many
 from docnmt.runtime.system import UsageError, UserError, check_writable, parse_json, read_limited, write_text
 
 
@@ -314,19 +315,13 @@ def _scored(part: TextPart, systems: Sequence[Evaluation], bootstrap: Bootstrap,
 
 @dataclass(frozen=True)
 class _ReportTexts:
-    """The S sentences of each text; an empty sentence of a system is a missing translation.
+    """The S sentences of each text; an empty sentence of a system is a missing translation."""
 
-    Attributes:
-        document_offsets: (D+1) the sentence where each document begins, and S.
-        source: None if not given. systems: by name, in the order of `--sys`.
-        unscored: number of sentences left out because the source or a reference lacks them.
-    """
-
-    document_offsets: Sequence[int]
+    document_offsets: Sequence[int]  # (D+1) the sentence where each document begins, and S
     source: Sequence[str] | None
     references: Sequence[Sequence[str]]
-    systems: Mapping[str, Sequence[str]]
-    unscored: int
+    systems: Mapping[str, Sequence[str]]  # by name, in the order of `--sys`
+    unscored: int  # sentences that the source or a reference lacks
 
 
 def read_texts(config: PageConfig) -> _ReportTexts:
@@ -430,12 +425,9 @@ def write_report(config: PageConfig) -> None:
 
 
 def _summary(texts: _ReportTexts) -> str:
-    def count(number: int, one: str) -> str:
-        return f"{number:,} {one}{'' if number == 1 else 's'}"
-
     sizes = [len(texts.systems), texts.document_offsets[-1], len(texts.document_offsets) - 1, len(texts.references)]
-    systems, sentences, documents, references = map(count, sizes, ["system", "sentence", "document", "reference"])
-    left = f"; {count(texts.unscored, 'sentence')} without a partner left out" if texts.unscored else ""
+    systems, sentences, documents, references = map(how_many, sizes, ["system", "sentence", "document", "reference"])
+    left = f"; {how_many(texts.unscored, 'sentence')} without a partner left out" if texts.unscored else ""
     return f"{systems}, {sentences} in {documents}, {references}{left}"
 
 

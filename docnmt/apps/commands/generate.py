@@ -103,7 +103,12 @@ def generate(
 ) -> Generated:  # fmt: skip
     """Translate a split and print the lines of `docnmt.apps.commands.output`, then the scores."""
     out = sys.stdout if out is None else out
-    _check_places(config, wanted.plot)
+    if config.results_path is not None:
+        check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
+    check_explain(config.explain, overwrite=config.overwrite)
+    for name, file in (("--explain", config.explain), ("--plot", wanted.plot)):
+        if config.results_path and file and Path(file).resolve().is_relative_to(Path(config.results_path).resolve()):
+            raise UsageError(f"{name} {file}: is in --results-path, which is written as a whole; give another place")
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)  # before models, which take longer
     translating = Translating.open(models, memory, options, search)
     loaded = translating.loaded
@@ -242,16 +247,6 @@ def _translate(
     return aligned, Speed(time.perf_counter() - start, len(aligned), tokens)
 
 
-def _check_places(config: GenerateConfig, plot: str | None) -> None:
-    """Refuse, before any work, places where results, explanation or plot cannot be written."""
-    if config.results_path is not None:
-        check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
-    check_explain(config.explain, overwrite=config.overwrite)
-    for name, file in (("--explain", config.explain), ("--plot", plot)):
-        if config.results_path and file and Path(file).resolve().is_relative_to(Path(config.results_path).resolve()):
-            raise UsageError(f"{name} {file}: is in --results-path, which is written as a whole; give another place")
-
-
 def _write(
     config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], aligned: Sequence[str],
     content: dict[str, Any],
@@ -298,7 +293,11 @@ def answers(
         raise UserError(f"--generative: question {missing[0]:,} has no source (column src), which --path translates")
     if options.formality == "given" and not given:
         raise UsageError("--formality given: expected --given-context, too, which gives translations of the contexts")
-    pairs = [_question_document(example) for example in examples]
+    pairs: list[list[tuple[str, str | None]]] = []  # the sentences of each context and its question, and translations
+    for example in examples:
+        context = zip(*example.contexts(), strict=True)
+        before = [(source, target.strip() or None) for source, target in context if source.strip()]
+        pairs.append([*before, (example.source, None)])
     known = [translation if given else None for _, translation in chain.from_iterable(pairs)]
     if given and not any(known):
         raise UserError("--given-context: no context has a translation; expected some in the column tgt_context")
@@ -318,10 +317,3 @@ def answers(
         texts = [result.text for result in results if result.number in lasts]
     limited.note()
     return texts
-
-
-def _question_document(example: ForcedExample) -> list[tuple[str, str | None]]:
-    """Return the sentences of a context and its question, each with its translation in the file, or None."""
-    context = zip(*example.contexts(), strict=True)
-    known = [(source, target.strip() or None) for source, target in context if source.strip()]
-    return [*known, (example.source, None)]

@@ -131,7 +131,11 @@ def for_languages(task: TranslationTask, source_lang: str | None, target_lang: s
 
 def load_models(config: ModelsConfig) -> LoadedModels:
     """Load the models of `--path`, after `tune`; print what is loaded, and what may show of the configuration."""
-    paths = [find_checkpoint(part) for part in split_path(config.path)]
+    is_one = config.path and Path(config.path).exists()  # its name may have colons
+    parts = [config.path] if is_one else re.split(r"(?<!hf):|:(?!//)", config.path)
+    if "" in parts:
+        raise UsageError(f"--path '{config.path}': expected checkpoints joined by ':', got an empty name")
+    paths = [find_checkpoint(part) for part in parts]
     tuned = tune()
     device = pick_device(config.device)
     loaded = open_models(paths, device, precision=config.precision).between(config.source_lang, config.target_lang)
@@ -142,17 +146,6 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     if config.context_window and not loaded.reads_context:
         raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
     return loaded
-
-
-def _compute_in(path: Path, model: AnyTranslationModel, precision: Precision, device: torch.device) -> None:
-    """Make a model compute in a precision; on a CPU pack its weights for products."""
-    if not isinstance(model, nn.Module):  # a plug-in's own
-        return
-    if device.type != "cpu":
-        if precision != "float32":
-            in_half_precision(path, model, torch.float16 if precision == "fp16" else torch.bfloat16)
-    elif precision != "float32" or packs():
-        replace_linear(model, {"int8": EightBitLinear, "bf16": BFloat16Linear}.get(precision, PackedLinear))
 
 
 def in_half_precision(path: Path, model: nn.Module, kind: torch.dtype) -> None:
@@ -195,7 +188,10 @@ def open_models(paths: Sequence[str | Path], device: torch.device, *, precision:
         if tasks[0].languages != loaded.task.languages:
             one, other = _direction(tasks[0]), _direction(loaded.task)
             raise UserError(f"{files[0]} translates {one} and {path} {other}: not together")
-        _compute_in(path, loaded.model, precision, device)
+        if isinstance(loaded.model, nn.Module) and not on_cpu and precision != "float32":  # none of a plug-in's own
+            in_half_precision(path, loaded.model, torch.float16 if precision == "fp16" else torch.bfloat16)
+        elif isinstance(loaded.model, nn.Module) and on_cpu and (precision != "float32" or packs()):
+            replace_linear(loaded.model, {"int8": EightBitLinear, "bf16": BFloat16Linear}.get(precision, PackedLinear))
     readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
     for n in readers:  # the task determines where documents are cut
         limits = tasks[readers[0]].max_doc_tokens, tasks[n].max_doc_tokens
@@ -206,14 +202,6 @@ def open_models(paths: Sequence[str | Path], device: torch.device, *, precision:
             )
     knows_formality = all(getattr(task, "knows_formality", False) for task in tasks)  # plug-ins may lack it
     return LoadedModels(files, tuple(models), tasks[readers[0]], tuple(records), knows_formality)
-
-
-def split_path(path: str) -> list[str]:
-    """Split `a:b` into a and b; an existing path with colons is one, and so is the hub's `hf://org/name`."""
-    parts = [path] if path and Path(path).exists() else re.split(r"(?<!hf):|:(?!//)", path)
-    if "" in parts:
-        raise UsageError(f"--path '{path}': expected checkpoints joined by ':', got an empty name")
-    return parts
 
 
 def vocabularies(task: TranslationTask) -> tuple[str, str]:

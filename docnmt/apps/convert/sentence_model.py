@@ -155,7 +155,13 @@ def from_transformers(
         for side, name in zip(_SIDES, _POSITIONS, strict=True):
             parameters[f"{side}.embedding.position.weight"] = _take(left, name, config, table_shape)[_OFFSET:]
     elif config.sinusoids == "paper":
-        _check_positions(left, config.embed_dim)
+        for name in _POSITIONS:
+            table, width = left.pop(name, None), config.embed_dim
+            if table is not None and (
+                table.shape[1:] != (width,)
+                or not torch.allclose(table, sinusoids(len(table), width, concatenated=True).float(), atol=2e-3)
+            ):
+                raise UserError(f"'{name}' has learned positions; only Marian's sines and cosines can be converted")
         order = order.view(2, -1).t().flatten()
     else:
         for side in _SIDES:
@@ -274,14 +280,3 @@ def _take(
     if left[name].shape != shape:
         raise UserError(f"tensor '{name}' has the shape {tuple(left[name].shape)}, by config.json it is {shape}")
     return left.pop(name)
-
-
-def _check_positions(left: dict[str, Tensor], width: int) -> None:
-    """Check that tables of positions, if a file has any, are sines and cosines; remove them from `left`."""
-    for name in _POSITIONS:
-        table = left.pop(name, None)
-        if table is not None and (
-            table.shape[1:] != (width,)
-            or not torch.allclose(table, sinusoids(len(table), width, concatenated=True).float(), atol=2e-3)
-        ):
-            raise UserError(f"'{name}' has learned positions; only Marian's sines and cosines can be converted")

@@ -161,15 +161,13 @@ def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Co
     """
     special = [table[unk], pad, table[eos], table.get(SPECIAL[BRK], -1), table.get(SPECIAL[MASK], -1)]
     others = sorted((row, name) for name, row in table.items() if row not in special)
-    names = [f"▁{name}" if name in added else _own_name(name) for _, name in others]
+    same = {*SPECIAL, ""}  # ordinary entries with such names; SentencePiece needs unique names
+    names = [
+        f"▁{name}" if name in added else f"<{name}>" if name in same else LANGUAGE.sub(r"▁\1", name)
+        for _, name in others
+    ]
     kinds = {f"▁{name}": USER_DEFINED for name in added}
     return Entries([*SPECIAL, *names], [*special, *(row for row, _ in others)], kinds)
-
-
-def _own_name(name: str) -> str:
-    if name in SPECIAL or not name:  # an ordinary entry with such a name; SentencePiece needs unique names
-        return f"<{name}>"
-    return LANGUAGE.sub(r"▁\1", name)
 
 
 def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:

@@ -246,7 +246,15 @@ def check_explain(name: str | None, *, overwrite: bool) -> None:
 def write_explanation(path: Path, documents: Sequence[Sequence[ExplainedSentence]], loaded: LoadedModels) -> None:
     """Write the explanations of documents: `.html` for a page, `.jsonl` for a line per sentence."""
     if path.suffix == ".jsonl":
-        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _json_rows(documents)))
+        lines: list[str] = []
+        for document_number, document in enumerate(documents):
+            for number, sentence in enumerate(document):
+                best, explanation = sentence.translation, sentence.translation.explanation
+                row: dict[str, Any] = {"document": document_number, "sentence": number, "source": sentence.source}
+                row |= {"translation": best.text, "score": round(best.score, 6), "pieces": list(best.pieces)}
+                row |= {} if explanation is None else _explanation_dict(explanation)
+                lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+        write_text(path, "".join(lines))
         return
     task, languages = loaded.task, loaded.task.languages
     models = [str(path) for path in loaded.paths]
@@ -265,16 +273,6 @@ def write_explanation(path: Path, documents: Sequence[Sequence[ExplainedSentence
     content: dict[str, Any] = {"title": "What the translation read", "summary": summary, "least": LEAST}
     style, script = template("shared/page.css") + template("explain/explain.css"), template("explain/explain.js")
     write_text(path, self_contained("explain", "docnmt explanation", style, script, content, data))
-
-
-def _json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each sentence: texts, pieces, and what each head read at each piece."""
-    for document_number, document in enumerate(documents):
-        for number, sentence in enumerate(document):
-            best, explanation = sentence.translation, sentence.translation.explanation
-            row: dict[str, Any] = {"document": document_number, "sentence": number, "source": sentence.source}
-            row |= {"translation": best.text, "score": round(best.score, 6), "pieces": list(best.pieces)}
-            yield row | ({} if explanation is None else _explanation_dict(explanation))
 
 
 def _explanation_dict(explanation: Explanation) -> dict[str, Any]:

@@ -373,7 +373,13 @@ class Guard:
             if not status:
                 await Refused.internal().response(scope)(scope, receive, guarded)
         finally:
-            self._note(scope, number, status, time.monotonic() - begun)
+            seconds = time.monotonic() - begun
+            path = next((path for path, pattern in self._paths.items() if pattern.match(scope["path"])), "other")
+            self._service.metrics.requests.labels(path, str(status)).inc()
+            self._service.metrics.seconds.labels(path).observe(seconds)
+            facts = "".join(f" {name}={value}" for name, value in scope["state"]["log"].items())
+            line = f"{number} {scope['method']} {path} {status or 'gone'} {seconds * 1000:.0f}ms{facts}"
+            print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}", file=sys.stderr, flush=True)
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
@@ -417,14 +423,6 @@ class Guard:
             message = "give the service's token: Authorization: Bearer TOKEN"
             raise Refused(401, "unauthorized", message, {"www-authenticate": "Bearer"}, why="" if secret else "no_key")
         return receive
-
-    def _note(self, scope: Scope, number: int, status: int, seconds: float) -> None:
-        path = next((path for path, pattern in self._paths.items() if pattern.match(scope["path"])), "other")
-        self._service.metrics.requests.labels(path, str(status)).inc()
-        self._service.metrics.seconds.labels(path).observe(seconds)
-        facts = "".join(f" {name}={value}" for name, value in scope["state"]["log"].items())
-        line = f"{number} {scope['method']} {path} {status or 'gone'} {seconds * 1000:.0f}ms{facts}"
-        print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}", file=sys.stderr, flush=True)
 
 
 def client_of(address: str, *, proxied: bool) -> str | None:

@@ -38,11 +38,7 @@ FAREWELL = 2.0
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's HTTP protocol, which also closes connections that send nothing or do not read.
-
-    There are at most `limit_concurrency` connections, and a share of them for each client. For one more the idle
-    connection that is oldest is closed, of those of the client that has most, so that `/health` is always answered.
-    """
+    """uvicorn's HTTP protocol, which also closes connections that send nothing or do not read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
@@ -58,6 +54,7 @@ class _Protocol(H11Protocol):
             self._make_room(most)
 
     def _make_room(self, most: int) -> None:
+        """Close the oldest idle connection of the client that has most, or more than its share, if need be."""
         peers = Counter(connection.peer for connection in self.connections if isinstance(connection, _Protocol))
         if self.peer is not None and peers[self.peer] > share(most):
             crowded: str | None = self.peer
