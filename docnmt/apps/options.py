@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.core.data_options import parse_columns
-from docnmt.core.scoring.config import COLUMNS_HELP, SAMPLES, SEED
+from docnmt.core.scoring.config import COLUMNS_HELP, REF_HELP, SAMPLES, SEED
 from docnmt.options import Needs, Open, option
 from docnmt.runtime.system import UsageError
 
@@ -299,12 +299,7 @@ class ConvertConfig:
 class PageConfig:
     """Options for the systems, the references and the page."""
 
-    ref: tuple[str, ...] = option(
-        dataclasses.MISSING,
-        "reference, a sentence a line, empty lines between documents; or several; like --sys and "
-        "--src also a table (.tsv, .jsonl or .parquet)",
-        metavar="FILE",
-    )
+    ref: tuple[str, ...] = option(dataclasses.MISSING, REF_HELP, metavar="FILE")
     sys: tuple[str, ...] = option(
         dataclasses.MISSING, "translations, a file a system: the reference's lines, line by line", metavar="FILE"
     )

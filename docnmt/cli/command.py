@@ -150,8 +150,7 @@ def _add_common(parser: Parser) -> argparse._ArgumentGroup:
 
 
 def _add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False, described: bool = True) -> int:
-    """Add the options of sections, a group each; with `basic` only those marked so. Returns the number left out. They
-    are `described` with their help, which takes most of the time, and with the positional words."""
+    """Add the options of sections, with `basic` only those marked so; return how many are left out."""
     seen: set[str] = set()
     left = 0
     for section in sections:

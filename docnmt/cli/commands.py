@@ -319,7 +319,13 @@ def inspect(given: Given, config: dict[str, Any]) -> None:
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")
     if wanted.verify:
-        _verify(path)
+        damaged = []  # the error names the first file, and for a checkpoint the tensor
+        for file, state, good in _verified(path):
+            print(printable(f"{file}: {state}"), flush=True)
+            damaged += [] if good else [f"{file}: {state}"]
+        if damaged:
+            more = f" (and {len(damaged) - 1} files more)" if len(damaged) > 1 else ""
+            raise UserError(f"{damaged[0]}{more}")
     elif wanted.card:
         from docnmt.core.training.dry_run import model_card
 
@@ -332,17 +338,6 @@ def inspect(given: Given, config: dict[str, Any]) -> None:
         from docnmt.core.training.dry_run import describe_checkpoint
 
         print(printable(describe_checkpoint(find_checkpoint(path))))
-
-
-def _verify(path: Path) -> None:
-    """Print the finding for each file; if one is damaged, the error names it, and for a checkpoint the tensor."""
-    damaged = []
-    for file, state, good in _verified(path):
-        print(printable(f"{file}: {state}"), flush=True)
-        damaged += [] if good else [f"{file}: {state}"]
-    if damaged:
-        more = f" (and {len(damaged) - 1} files more)" if len(damaged) > 1 else ""
-        raise UserError(f"{damaged[0]}{more}")
 
 
 def _verified(path: Path) -> Iterator[tuple[Path, str, bool]]:

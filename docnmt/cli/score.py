@@ -77,7 +77,10 @@ def scored(given: Given) -> _Scored:
     if job_process().rank:
         return None, False  # without a model the first process of a job does it all
     if not generative:
-        return _translations(_config(given, TRANSLATION, "without --contrastive FILE or --generative FILE"))
+        config = _config(given, TRANSLATION, "without --contrastive FILE or --generative FILE")
+        from docnmt.core.scoring.report import score_translation
+
+        return score_translation(config["translation"], config["report"]), config["translation"].json
     if not translations:
         raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
     return _answers(_config(given, GENERATIVE, "with --generative and --sys"))
@@ -88,12 +91,6 @@ def _config(given: Given, parts: Sequence[Section | Chosen], when: str) -> dict[
     every = [section for part in SCORE.sections for section in sections_of(part)]
     names = {setting.name for section in every for setting in section.settings}
     return SCORE.config(given, parts, lambda name: when if name in names else "")
-
-
-def _translations(config: dict[str, Any]) -> _Scored:
-    from docnmt.core.scoring.report import score_translation
-
-    return score_translation(config["translation"], config["report"]), config["translation"].json
 
 
 def _contrastive(config: dict[str, Any]) -> _Scored:

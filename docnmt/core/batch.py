@@ -316,9 +316,7 @@ def _pack_joined(
     side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
     *, begin: bool, running: bool, breaks: bool = True,
 ) -> PackedText:  # fmt: skip
-    """Pack like `pack`, but each document as one sequence: `<brk>` begins or ends a sentence inside it, unless `breaks`
-    is false, and positions still say which sentence a token is in. If `running`, the word index counts along the
-    sequence."""
+    """Pack each document as one sequence, with `<brk>` between sentences; if `running`, words count along it."""
     text = pack(side, sentences, documents, structure, begin=begin)
     tokens, positions, offsets = text.tokens, text.positions, text.layout.sentence_offsets
     inner = torch.ones(len(sentences), dtype=torch.bool)
@@ -363,8 +361,7 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
 def _set_levels(
     positions: np.ndarray, levels: np.ndarray, segments: np.ndarray, row: np.ndarray, *, counts: bool
 ) -> None:
-    """Set the columns of sentence, paragraph and section in positions (S, 4) by the levels (L, K) of the lines `row`.
-    `segments` (D+1,) are the documents in these; with `counts`, the units of a document are numbered through."""
+    """Set all columns but the word's by the levels (L, K) of the lines `row`; `segments` (D+1,) are documents there."""
     first, lengths = segments[:-1], np.diff(segments)
     begins_document = np.zeros(len(levels), dtype=bool)
     begins_document[first] = True

@@ -556,7 +556,9 @@ class UnknownText:
         self.sentences += len(corpus.source)
         if len(unknown) and not self._examples:
             texts = [corpus.source_text[int(n)] for n in sentences[:_LOOKED_AT]]
-            self._examples = unknown_characters(texts, self._tokenizer)[:10]
+            known = set().union(*(set(self._tokenizer.vocabulary()) - set(SPECIAL)))
+            normal = dict.fromkeys("".join(self._tokenizer.normalize(texts)))
+            self._examples = [char for char in normal if char not in known and not char.isspace()][:10]
 
     def warn(self) -> None:
         """Warn on stderr of all unknown subwords, unless the last warning was up to date."""
@@ -574,10 +576,3 @@ class UnknownText:
             f"{self.unknown:,} of {self.subwords:,} subwords, in {self.in_sentences:,} of {self.sentences:,} "
             f"sentences, are unknown to the model{shown}; what it writes for them is invented"
         )
-
-
-def unknown_characters(lines: list[str], tokenizer: Tokenizer) -> list[str]:
-    """Return the characters of some lines that are in no entry, in the order of their first occurrence."""
-    known = set().union(*(set(tokenizer.vocabulary()) - set(SPECIAL)))
-    normal = dict.fromkeys("".join(tokenizer.normalize(lines)))
-    return [character for character in normal if character not in known and not character.isspace()]

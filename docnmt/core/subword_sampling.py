@@ -102,8 +102,7 @@ class SubwordSampler:
 
 
 class _UnigramWords:
-    """Draws words' pieces from their exact distribution, P(x) ∝ exp(α · Σ score of the pieces of x) over all
-    segmentations x of a word (Kudo 2018, Subword Regularization, eq. 8)."""
+    """Draws words' pieces x from P(x) ∝ exp(α · Σ score of the pieces) (Kudo 2018, Subword Regularization, eq. 8)."""
 
     # Forward filtering gives the weight of all segmentations of each beginning of a word; backward sampling draws the
     # last piece, then the last of the rest. A *state* is a beginning, its choices are pieces that may end it. The bound
@@ -125,9 +124,7 @@ class _UnigramWords:
     def draw(
         self, words: Sequence[str], lines: np.ndarray, begins: np.ndarray, seeds: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw a segmentation of each word: codes (P,) of all pieces in order, and each word's number of pieces (W,). A
-        piece's code is its number; that of a character without one is V + its code point. The n-th draw for a word is a
-        function of its line, its begin there (W,), n and the seeds."""
+        """Draw codes (P,) of all words' pieces, V + the code point without a piece, and each word's number (W,)."""
         if len(self._codes) > _MOST_CHOICES:
             self._forget()
         for word in words:

@@ -330,11 +330,7 @@ def _sentences(cells: Sequence[object], row: Row, changes: Places) -> list[Texts
 
 
 def _linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool) -> list[tuple[str, str]]:
-    """Return the sentence pairs of a document in DocHPLT's form, in the order of the source, then target sentences
-    without a partner; "" is no partner, and the sentences of one link are joined.
-
-    Each side has lists `ids` and `sentences`, a link lists of ids `src` and `tgt`, or `backwards`; unknown ids belong
-    to empty sentences."""
+    """Return the pairs of a document in DocHPLT's form, by the source, then target sentences alone; "" is none."""
     names = ("tgt", "src") if backwards else ("src", "tgt")
     try:
         sides = [dict(zip(map(str, side["ids"]), side["sentences"], strict=True)) for side in (source, target)]

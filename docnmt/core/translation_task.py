@@ -54,9 +54,7 @@ def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
     A sentence keeps about its distance from the beginning of its document: first sentences stay first, the others move
     by a factor below 2, drawn from `seed` alone."""
     offsets = np.asarray(document_offsets, dtype=np.int64)
-    number = (
-        np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1
-    )  # each one's in its document, from 1
+    number = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1  # in its document, from 1
     noisy = number * (1 + np.random.default_rng(seed).random(len(number)))
     order = np.empty_like(number)
     order[np.argsort(number, kind="stable")] = np.argsort(noisy)
@@ -364,8 +362,7 @@ class DocumentTranslation:
         return Mixture.draw(parts, [1.0, *(weight for _, weight in self.config.mixed)], seed=seed, epoch=epoch)
 
     def _training_units(self, corpus: ParallelCorpus, plan: ReadingPlan) -> Units:
-        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
-        these options the architecture's own."""
+        """Return units by `--resolutions` or `--unit-sentences`, cut at `--max-doc-tokens`; else the architecture's."""
         config, offsets = self.config, corpus.document_offsets
         costs = None if config.max_doc_tokens is None else sentence_costs(corpus)
         if config.resolutions:

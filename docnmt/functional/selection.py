@@ -391,10 +391,7 @@ def _levels_of(index: TreeIndex, documents: range, key_layout: DocumentLayout, t
 def _down(
     q: Tensor, keys: Tensor, upper_scores: Tensor, levels: _Levels, document: Tensor, t: int
 ) -> tuple[Tensor, Tensor]:
-    """(≤ t, h, R) scores of the leaves that stay, best first, and their places; -inf and any leaf where none stays.
-
-    q (h, R, d_k) of documents (R,) of a run, keys (N, h, d_k), the relevances of the upper nodes (h, R, 2·pairs).
-    """
+    """(≤ t, h, R) scores of the leaves that stay, best first, and their places; -inf and any leaf where none stays."""
     heads, rows, nodes = upper_scores.shape
     pairs = torch.view_as_complex(upper_scores.view(-1, 2))  # both numbers of a pair at once
     first_pair = torch.arange(heads * rows, device=q.device).view(heads, rows) * (nodes // 2)

@@ -37,10 +37,7 @@ def sinusoids(length: int, d_model: int, *, concatenated: bool = False) -> Tenso
 
 
 def _fairseq_sinusoids(length: int, d_model: int) -> Tensor:
-    """(length, d_model) float64: fairseq's encoding, of M2M100 and NLLB, of the places 0, 1, …, which it counts from 2.
-
-    sin, then cos, of i / 10000^(f / (d_model / 2 - 1)): the last frequency is 1 / 10000 itself.
-    """
+    """(length, d_model) float64: fairseq's sin, then cos, of the places 0, 1, …, counted from 2 (M2M100, NLLB)."""
     half = d_model // 2
     frequencies = torch.exp(torch.arange(half, dtype=torch.float64) * (-math.log(10000.0) / (half - 1)))
     angles = torch.arange(2, length + 2, dtype=torch.float64)[:, None] * frequencies  # (length, d_model / 2)

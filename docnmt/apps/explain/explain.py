@@ -42,14 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Excerpt:
-    """A document of selected sentences of a corpus.
+    """A document of selected sentences of a corpus."""
 
-    Attributes:
-        sentences: their numbers in the corpus, in order. scored: those whose translations are scored.
-    """
-
-    sentences: tuple[int, ...]
-    scored: frozenset[int]
+    sentences: tuple[int, ...]  # their numbers in the corpus, in order
+    scored: frozenset[int]  # those whose translations are scored
 
     def without(self, sentence: int, scored: Collection[int]) -> _Excerpt:
         """Return the excerpt without one sentence; only sentences in `scored` are scored."""
@@ -59,17 +55,12 @@ class _Excerpt:
 def _excerpts(
     corpus: ParallelCorpus, given: Collection[int], wanted: Collection[int], *, given_text: bool, window: int | None
 ) -> list[_Excerpt]:
-    """Return the documents that contain `wanted` sentences, as search reads them.
-
-    Args:
-        given_text: each sentence is read with the given translations only: it comes after them in
-            a document of its own, because positions of such models do not leave the sentence.
-        window: the largest distance of such translations from the sentence; other documents stay whole.
-    """
+    """Return the documents that contain `wanted` sentences, as search reads them."""
     documents = [range(*pair) for pair in pairwise(corpus.document_offsets.tolist())]
     if not given_text:
         whole = [_Excerpt(tuple(document), frozenset(document) & frozenset(wanted)) for document in documents]
         return [excerpt for excerpt in whole if excerpt.scored]
+    # with `given_text` each comes behind the given ones near it in a document of its own: positions stay in a sentence
     reach = corpus.num_sentences if window is None else window
     return [
         _Excerpt((*(m for m in document if m in given and 0 < abs(m - n) <= reach), n), frozenset([n]))

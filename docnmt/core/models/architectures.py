@@ -335,8 +335,13 @@ class CopyTransformer(EncoderDecoder):
 
     def forward(self, batch: TranslationBatch) -> CopiedFeatures:  # type: ignore[override]  # a criterion knows both
         """Return the features (T, d) and the probabilities of copying the labels."""
-        features = super().forward(batch)
-        return CopiedFeatures(features, self.pointer(features, _followed(batch), batch.target.layout))
+        features, target = super().forward(batch), batch.target
+        # what follows each token, also in sentences that are only read; nothing where there is the first token alone
+        offsets, followed = target.layout.sentence_offsets, target.tokens
+        followed = followed.roll(-1).index_fill(0, offsets[1:] - 1, EOS) if len(followed) else followed
+        alone = (offsets.diff() == 1).index_select(0, target.layout.sentence_of_token)
+        followed = torch.where(batch.labels >= 0, batch.labels, followed.masked_fill(alone, IGNORE))
+        return CopiedFeatures(features, self.pointer(features, followed, target.layout))
 
     def encode(self, source: PackedText) -> Memory:
         """Encode packed documents; the states are kept because `remember` reads them."""
@@ -368,12 +373,3 @@ class CopyTransformer(EncoderDecoder):
         earlier = state.layers[-1]["pointer"]
         assert isinstance(earlier, Earlier)
         return self.pointer.step(features, self.output(features), earlier)
-
-
-def _followed(batch: TranslationBatch) -> Tensor:
-    """Return the token (T,) that follows each target token, also in sentences without labels, which are only read;
-    `IGNORE` in sentences without a translation, whose target is the first token alone."""
-    tokens, offsets = batch.target.tokens, batch.target.layout.sentence_offsets
-    following = tokens.roll(-1).index_fill(0, offsets[1:] - 1, EOS) if len(tokens) else tokens
-    alone = (offsets.diff() == 1).index_select(0, batch.target.layout.sentence_of_token)
-    return torch.where(batch.labels >= 0, batch.labels, following.masked_fill(alone, IGNORE))

@@ -19,6 +19,10 @@ CONTEXT_SEED = 1
 DEFAULT = ("s-BLEU", "d-BLEU", "chrF")
 #: COMET's model, if COMET is asked for without one.
 COMET = "Unbabel/wmt22-comet-da"
+REF_HELP = (
+    "reference, a sentence a line, empty lines between documents; or several; like --sys and --src also a table (.tsv, "
+    ".jsonl or .parquet)"
+)
 COLUMNS_HELP = (
     "what the columns of tables are called: document=NAME source=NAME (--src) target=NAME (--ref) "
     "hypothesis=NAME (--sys) [the names that known tables have]"
@@ -103,12 +107,7 @@ class ReportConfig:
 class ScoreConfig:
     """Options for scoring a translation against references."""
 
-    ref: tuple[str, ...] = option(
-        dataclasses.MISSING,
-        "reference, a sentence a line, empty lines between documents; or several; like --sys and "
-        "--src also a table (.tsv, .jsonl or .parquet)",
-        metavar="FILE",
-    )
+    ref: tuple[str, ...] = option(dataclasses.MISSING, REF_HELP, metavar="FILE")
     sys: tuple[str, ...] = option(
         dataclasses.MISSING,
         "the translation: the reference's lines, line by line; several: of a system's seeds, of which mean, least and "

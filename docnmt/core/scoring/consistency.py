@@ -153,8 +153,7 @@ def address_doubt(
 
 
 def _repeated(forms: Sequence[Form | None], document_offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (S, 2) whether a line has the form of the line of address before it, whether there is one, and the
-    distance (S,) to it."""
+    """Return (S, 2) whether a line has the form of the one of address before it, and if there is one; its distance."""
     counts, distances = np.zeros((len(forms), 2)), np.zeros(len(forms), dtype=np.int64)
     for begin, end in pairwise(document_offsets.tolist()):
         lines = [number for number in range(begin, end) if forms[number] is not None]

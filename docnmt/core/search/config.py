@@ -10,8 +10,6 @@ from docnmt.registry import GENERATORS
 
 #: Upper bound of hypotheses per sentence and of tokens per sentence; more can only be a typing error.
 _MOST_ROWS, _MOST_TOKENS = 10_000, 1 << 20
-#: Upper bound of hypotheses decoded at once, where `--batch-size` texts would have more.
-_MOST_AT_WORK = 1024
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,3 @@ class GenerationConfig:
         basic=True,
     )
     batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",), between=(1, None))
-
-    def texts_at_once(self, width: int) -> int:
-        """Return how many texts of `width` hypotheses each are decoded at once."""
-        return max(1, min(self.batch_size, _MOST_AT_WORK // width))

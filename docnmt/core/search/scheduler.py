@@ -283,8 +283,7 @@ class Encoding:
             tokens = job.given[number]
 
     def _remember(self, number: int, tokens: Sequence[int], *, given: bool) -> _Remembered:
-        """Return what other sentences read of a translation, for each model that reads its own text or, with `given`,
-        given text; None for others."""
+        """Return what others read of a translation for each model that reads its own or, with `given`, given text."""
         translation = tuple(tokens)
         known, read = self.remembered.get((number, given), (None, []))
         if known != translation:
@@ -343,6 +342,8 @@ def encode_together(pieces: Sequence[tuple[Job, int, int]]) -> list[Encoding]:
 #: are encoded together. Each encoding is a memory of its own, and models that read documents attend to one memory after
 #: the other.
 _ENCODE_EVERY = 8
+#: Upper bound of hypotheses decoded at once, where `--batch-size` texts would have more.
+_MOST_AT_WORK = 1024
 #: New slots enter only when one row in this many is free: each refill has a cost of its own.
 _REFILL = 4
 #: So many times `--max-tokens` source subwords of documents are held at once, where each writes one sentence at a time.
@@ -370,7 +371,7 @@ class Scheduler:
         self._steps = self._encoded = 0  # steps since the last encoding, and subwords encoded so far
         self._generator: Generator = GENERATORS.get(self._options.generator)(self._config, self._device)
         self._states: list[RowState] = []  # of each model; row r belongs to the same hypothesis in each
-        self._capacity = self._options.texts_at_once(self._generator.width)
+        self._capacity = max(1, min(self._options.batch_size, _MOST_AT_WORK // self._generator.width))
 
     @property
     def slots(self) -> int:

@@ -170,7 +170,10 @@ def check_memory(job: Job) -> None:
         longest = int(costs.argmax())
         first, last = int(units.first[longest]), int(units.last[longest])
         written = int(job.lengths[first:last].sum()) if plan.joined else 0
-        least = least_memory(model, int(costs[longest]), written, width)
+        # encoding holds the inner activations twice, decoding the keys and values of each hypothesis, besides copies
+        inner, source, target = _sizes(model)
+        numbers = max(2 * inner * int(costs[longest]), source * int(costs[longest]) + target * width * written)
+        least = next(model.parameters()).element_size() * numbers
         needs.append((least, plan.noun, first, int(costs[longest])))
     least, available = sum(need[0] for need in needs), None
     if job.device.type == "cuda":
@@ -199,17 +202,6 @@ def _named(job: Job, noun: str, first: int, length: int) -> str:
     texts = job.corpus.source_text  # empty if a memory's sentences are among them
     begins = f"'{printable(texts[first][:40])}'" if len(texts) else f"sentence {first + 1:,}"
     return f"the {noun} that begins with {begins}, {length:,} subwords,"
-
-
-def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int) -> int:
-    """The bytes that a model needs at the least for a unit, besides the process itself and copies.
-
-    Encoding holds the feed-forward layer's inner activations twice; decoding holds the keys and values of every decoder
-    layer: those of the `read` source words, and of `beam` hypotheses' `written` ones if sentences are one text.
-    """
-    inner, source, target = _sizes(model)
-    size = next(model.parameters()).element_size()
-    return size * max(2 * inner * read, source * read + target * beam * written)
 
 
 def _sizes(model: AnyTranslationModel) -> tuple[int, int, int]:
@@ -244,10 +236,7 @@ def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: 
 
 
 def _prefixes_of(texts: Sequence[str | None] | None, tokenizer: Tokenizer, device: torch.device) -> dict[int, Prefix]:
-    """The prefixes of translations by sentence number; None and blank texts are none.
-
-    A prefix of a script with spaces that ends in a letter or digit ends in a whole word, with which no token goes on.
-    """
+    """The prefixes of translations by sentence number; no token goes on with a whole word in which one ends."""
     wanted = {number: text.strip() for number, text in enumerate(texts or ()) if text is not None and text.strip()}
     if not wanted:
         return {}

@@ -308,8 +308,7 @@ def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> Loade
 
 
 def _check_believable(checkpoint: Checkpoint, config: DataclassInstance) -> None:
-    """Refuse more layers than the file has tensors, or a width that no tensor has: such a model would exhaust
-    memory."""
+    """Refuse more layers than the file has tensors, or a width that no tensor has: they would exhaust memory."""
     shapes = [tensor.shape for tensor in checkpoint.group("model").values() if tensor.numel()]
     widest = max((size for shape in shapes for size in shape), default=0)
     for name, value in to_dict(config).items():

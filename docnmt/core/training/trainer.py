@@ -249,9 +249,7 @@ def _oriented(metric: str, score: float) -> float:
 def _validate_and_save(
     run: Run, journal: Journal, interrupts: _Interrupts, say: Callable[[str], None], *, scheduled: bool = True
 ) -> None:
-    """Validate, log, and save checkpoint_last, a new checkpoint_best and those to keep. Patience and the plateau
-    schedule ignore a validation outside the schedule, run because a limit was reached: a prolonged run continues as
-    without the limit."""
+    """Validate, log and save; patience and the plateau schedule ignore what is not `scheduled` but at a limit."""
     state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
     try:
         with run.mean_weights(), interrupts.at_once():  # weights are exchanged outside: half of them must not be saved
@@ -418,8 +416,7 @@ class Journal:
             self._board._get_file_writer().add_summary(summary)
 
     def _drop_after(self, path: Path, update: int, *, judged: bool) -> None:
-        """Drop lines written after `update`, its validation if that will be repeated (it is not `judged`), a last line
-        that was not finished, and, with a warning, damaged ones."""
+        """Drop lines after `update`, its validation if it is not `judged`, damaged lines and an unfinished last one."""
         content = read_limited(path)
         lines = content.splitlines(keepends=True)
         earlier: list[bytes] = []
