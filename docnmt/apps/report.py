@@ -35,7 +35,7 @@ from docnmt.core.scoring.report import TextPart, parts
 from docnmt.core.scoring.text_files import read_layout, with_partners
 from docnmt.registry import METRICS
 from docnmt.runtime.progress import how_many
-from docnmt.runtime.system import UsageError, UserError, check_writable, parse_json, read_limited, write_text
+from docnmt.runtime.system import UsageError, UserError, check_writable, parse_json, read_limited, reading, write_text
 
 
 @dataclass(frozen=True)
@@ -384,11 +384,8 @@ def _check_replaceable(path: Path) -> None:
     """Check before long work that no file of this name exists, or only an earlier report."""
     if not path.is_file():
         return  # no file, or an invalid name: writing reports it
-    try:
-        with path.open("rb") as file:
-            begins = file.read(len(HEAD))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with reading(path), path.open("rb") as file:
+        begins = file.read(len(HEAD))
     if begins != HEAD.encode():
         raise UserError(f"{path}: exists and is not a report of docnmt-report; choose another name")
 

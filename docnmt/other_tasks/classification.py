@@ -57,7 +57,7 @@ from docnmt.other_tasks.sentence_vectors.data import text_lines
 from docnmt.other_tasks.sentence_vectors.encoders import span_mean
 from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS
 from docnmt.runtime.device import pick_device
-from docnmt.runtime.system import UserError, check_folder, replacing_folder, write_json
+from docnmt.runtime.system import UserError, check_folder, reading, replacing_folder, write_json
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
 
@@ -133,7 +133,7 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
     columns: tuple[int, int] | None = None
     width = 0  # of the header
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             for cells in reader:
                 place, begin = f"{path}:{begin}", reader.line_num + 1
@@ -155,8 +155,6 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
                     yield place, cells[columns[0] if columns else 0], text
     except csv.Error as error:
         raise UserError(f"{path}:{begin}: not valid CSV: {error}") from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         with path.open("rb") as lines:
             number = next((n for n, line in enumerate(lines, 1) if line.decode(errors="ignore").encode() != line), 1)

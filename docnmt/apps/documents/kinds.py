@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
-from docnmt.runtime.system import UserError
+from docnmt.runtime.system import UserError, needing
 
 if TYPE_CHECKING:
     from docnmt.apps.documents.segments import DocumentFile
@@ -140,10 +140,8 @@ def reader_of(kind: str, *, name: str) -> type[DocumentFile]:
     if not isinstance(row.reader, str):
         return row.reader
     module, _, title = row.place.partition(":")
-    try:
+    with needing(f"{name}: .{kind} needs an extra", "documents"):
         reader: type[DocumentFile] = getattr(importlib.import_module(module), title)
-    except ImportError as error:
-        raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
     return reader
 
 
