@@ -160,17 +160,11 @@ def build_merge(name: str, *, d_model: int, heads: int) -> nn.Module:
 # Attention of a word to its document: to the summaries of its sentences, or to the words of those that it selects.
 
 
-class _Scheduled(nn.Module):
-    """A module whose behaviour in training depends on `update`, the number of updates made; see `tell_update`."""
-
-    update = 0
-
-
 def tell_update(model: nn.Module, update: int) -> None:
-    """Set `update` in every `_Scheduled` module, before each update. Nothing is stored, so a run resumes as if it had
+    """Set `update` in every conditional attention, before each update. Nothing is stored, so a run resumes as if it had
     never stopped."""
     for module in model.modules():
-        if isinstance(module, _Scheduled):
+        if isinstance(module, ConditionalAttention):
             module.update = update
 
 
@@ -261,7 +255,7 @@ class SummaryAttention(ContextAttention):
         return self.join(shelf.attend(self.as_heads(self.query(x)), at.plans))
 
 
-class ConditionalAttention(ContextAttention, _Scheduled):
+class ConditionalAttention(ContextAttention):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
@@ -273,6 +267,7 @@ class ConditionalAttention(ContextAttention, _Scheduled):
 
     chooses = True  # W^Qx, W^Qs; W^Kx, W^Vx; W^Ks
     policy: SelectionPolicy
+    update = 0  # the number of updates made, on which training depends; see `tell_update`
 
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, top_t: int, earlier: bool = False,

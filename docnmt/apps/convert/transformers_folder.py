@@ -52,11 +52,8 @@ class JsonFile:
     """A file with one JSON object, its `values`; these are empty if the file is `optional` and missing."""
 
     def __init__(self, path: Path, *, optional: bool = False) -> None:
-        self.path = path
-        self.values: Mapping[str, object] = {}
-        if optional and not path.exists():
-            return
-        self.values = read_json(path, dict[str, object])
+        self.path, missing = path, optional and not path.exists()
+        self.values: Mapping[str, object] = {} if missing else read_json(path, dict[str, object])
 
     def value(self, name: str, kind: type[T], default: T | None = None) -> T:
         """Return a value of this kind (of a text also the `content` of an object); None as default: it is required."""

@@ -268,10 +268,9 @@ def write_explanation(path: Path, documents: Sequence[Sequence[ExplainedSentence
 
 def _explanation_dict(explanation: Explanation) -> dict[str, Any]:
     """Return an explanation as plain JSON types; weights have five decimals."""
-    probabilities = explanation.log_probs
     return {
         "source_pieces": list(explanation.source),
-        "log_probs": [] if probabilities is None else _rounded(probabilities),
+        "log_probs": _rounded(explanation.log_probs),
         "decoder": [_attention(attention, 0.0) for attention in explanation.decoder],
         "encoder": [_attention(attention, 0.0) for attention in explanation.encoder],
         "others": {str(sentence): round(weight, 5) for sentence, weight in explanation.others.items()},
@@ -294,8 +293,8 @@ def _attention(attention: Attention, least: float) -> dict[str, Any]:
     return fields
 
 
-def _rounded(values: np.ndarray) -> list[float]:
-    return [round(value, 5) for value in values.tolist()]
+def _rounded(values: np.ndarray | None) -> list[float]:
+    return [] if values is None else [round(value, 5) for value in values.tolist()]
 
 
 def _shown(number: int, sentence: ExplainedSentence, task: TranslationTask) -> dict[str, Any]:
@@ -310,11 +309,10 @@ def _shown(number: int, sentence: ExplainedSentence, task: TranslationTask) -> d
     attentions = {
         side: [_attention(one, LEAST) for one in getattr(explanation, side)] for side in ("decoder", "encoder")
     }
-    probabilities = explanation.log_probs
     return {
         **shown, **attentions, "given": False, "source_words": _words(explanation.source, texts),
         "target_words": target_words, "leaves": list(explanation.leaves),
-        "log_probs": [] if probabilities is None else _rounded(probabilities),
+        "log_probs": _rounded(explanation.log_probs),
         "without": [[other.sentence, _rounded(other.log_probs)] for other in explanation.without],
     }  # fmt: skip
 

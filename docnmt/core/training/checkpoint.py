@@ -12,11 +12,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,  # the header is JSON, whose types `CheckpointHeader` lists
-    cast,
-)
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -81,7 +77,7 @@ class Checkpoint:
     """The content of a checkpoint: JSON header and tensors on the CPU."""
 
     path: Path
-    header: dict[str, Any]
+    header: dict[str, Any]  # JSON, whose types `_CheckpointHeader` lists
     tensors: dict[str, Tensor]
 
     def group(self, prefix: str) -> dict[str, Tensor]:
@@ -329,9 +325,8 @@ def stored_model_config(checkpoint: Checkpoint) -> DataclassInstance:
 
 def stored_config(checkpoint: Checkpoint, section: str, config: type[C]) -> C:
     """Return a section of a checkpoint's configuration as a `config`; options added since have their defaults."""
-    stored = checkpoint.header["config"].get(section, {})
     where = f"{checkpoint.path}: configuration of the {section}"
-    return from_dict(config, stored, where=where)
+    return from_dict(config, checkpoint.header["config"].get(section, {}), where=where)
 
 
 def _check_known(checkpoint: Checkpoint, registry: Registry[Any], name: str) -> None:
