@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -54,8 +54,7 @@ class Spans:
         """The result of `make`, such as index arrays from these offsets; it is kept for the next layer."""
         if key not in self.plans:
             self.plans[key] = make()
-        derived: Derived = self.plans[key]
-        return derived
+        return cast(Derived, self.plans[key])
 
     @cached_property
     def num_tokens(self) -> int:

@@ -189,8 +189,7 @@ class TokenArray:
         return np.diff(self.offsets)
 
     def __getitem__(self, i: int) -> np.ndarray:
-        sentence: np.ndarray = self.tokens[self.offsets[i] : self.offsets[i + 1]]
-        return sentence
+        return self.tokens[self.offsets[i] : self.offsets[i + 1]]
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -251,8 +250,7 @@ def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Return all numbers of half-open ranges, one after the other: [3, 8), [0, 2) → 3 4 5 6 7 0 1."""
     lengths = last - first
     offsets = offsets_of(lengths)
-    numbers: np.ndarray = np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return numbers
+    return np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 import sentencepiece
@@ -72,8 +72,7 @@ def normalizer(language: str) -> Callable[[str], str]:
     """Return a function that normalises punctuation by Moses' rules (sacremoses), as straight quotation marks."""
     from sacremoses import MosesPunctNormalizer
 
-    normalize: Callable[[str], str] = MosesPunctNormalizer(lang=_moses(language)).normalize
-    return normalize
+    return cast("Callable[[str], str]", MosesPunctNormalizer(lang=_moses(language)).normalize)
 
 
 @functools.cache
@@ -239,8 +238,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of subwords; control symbols leave none."""
-        text: str = self._processor.decode(list(map(int, ids)))
-        return text
+        return cast(str, self._processor.decode(list(map(int, ids))))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the entries with these numbers, as written in the vocabulary."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -139,8 +139,7 @@ def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Te
     shifted = Selection(selection.sentences, subtract_largest(selection.relevance))
     inputs = queries.words, keys.words, keys.values, queries.sentences, keys.sentences
     plans = list(by_sentence(shifted, keys.layout.sentences))
-    out: Tensor = _BySentence.apply(*inputs, shifted, plans)  # type: ignore[no-untyped-call]
-    return out
+    return cast(Tensor, _BySentence.apply(*inputs, shifted, plans))  # type: ignore[no-untyped-call]
 
 
 class _BySentence(torch.autograd.Function):

@@ -9,7 +9,7 @@ values.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -116,8 +116,7 @@ def _windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor
     segment = max(1, LINEAR_SEGMENT // max(1, len(q)))
     geometry = _Geometry(LINEAR_BLOCK, horizon, causal, k is None, -(-q.shape[1] // LINEAR_BLOCK), segment)
     far = _far_sums(values, geometry) if geometry.sums else None
-    output: Tensor = _Windowed.apply(q, k, values, rel, far, geometry)  # type: ignore[no-untyped-call]
-    return output
+    return cast(Tensor, _Windowed.apply(q, k, values, rel, far, geometry))  # type: ignore[no-untyped-call]
 
 
 def _prefixes(increments: Tensor, carry: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
@@ -333,8 +332,7 @@ def packed_linear_attention(
 
 def feature_map(x: Tensor) -> Tensor:
     """φ(x) = elu(x) + 1, but without its rounding to 0 below −17; contiguous, float32 at least."""
-    mapped: Tensor = _FeatureMap.apply(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous())  # type: ignore[no-untyped-call]
-    return mapped
+    return cast(Tensor, _FeatureMap.apply(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous()))  # type: ignore[no-untyped-call]
 
 
 class _FeatureMap(torch.autograd.Function):
@@ -353,8 +351,7 @@ class _FeatureMap(torch.autograd.Function):
 
 def _normalised(mixed: Tensor) -> Tensor:
     """Weighted sums of [v, 1], (…, dv + 1), as weighted means (…, dv); 0 where the weights add up to 0."""
-    output: Tensor = _Normalise.apply(mixed)  # type: ignore[no-untyped-call]
-    return output
+    return cast(Tensor, _Normalise.apply(mixed))  # type: ignore[no-untyped-call]
 
 
 class _Normalise(torch.autograd.Function):

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -194,8 +194,7 @@ def varlen_packed_attention(
     """`packed_attention` of half types, q (Tq, h, d), k and v (Tk, h, d); `causal` needs equal spans."""
     q_offsets, k_offsets = (x.derive(varlen_packed_attention, x.offsets.int) for x in (q_spans, k_spans))
     sequences = Sequences(q_offsets, k_offsets, max(1, q_spans.max_length), max(1, k_spans.max_length))
-    out: Tensor = _Packed.apply(q, k, v, sequences, causal, calls)  # type: ignore[no-untyped-call]
-    return out
+    return cast(Tensor, _Packed.apply(q, k, v, sequences, causal, calls))  # type: ignore[no-untyped-call]
 
 
 class _Packed(torch.autograd.Function):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -95,8 +95,7 @@ class Source2Token(nn.Module, OwnStart):
         """Weighted means of words, (h, S, d) → W^O of W^V of them, (S, d)."""
         # Weights add up to 1: W^V of the mean is the mean of W^V, and costs one product a sentence, not one a word
         values = self.value.weight.unflatten(0, (self.heads, -1)) @ means.mT  # (h, d_k, S)
-        summaries: Tensor = self.output(values.flatten(0, 1).T + self.value.bias)
-        return summaries
+        return cast(Tensor, self.output(values.flatten(0, 1).T + self.value.bias))
 
 
 class MeanMerge(nn.Module):
@@ -132,8 +131,7 @@ class Source2TokenMerge(PlainSource2TokenMerge):
         self.norm = nn.LayerNorm(d_model)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        merged: Tensor = self.norm(super().forward(left, right))
-        return merged
+        return cast(Tensor, self.norm(super().forward(left, right)))
 
 
 class MultiDimSource2TokenMerge(nn.Module):
@@ -153,8 +151,7 @@ class MultiDimSource2TokenMerge(nn.Module):
 
 
 def build_merge(name: str, *, d_model: int, heads: int) -> nn.Module:
-    merge: nn.Module = MERGES.get(name)(d_model=d_model, heads=heads)
-    return merge
+    return MERGES.get(name)(d_model=d_model, heads=heads)
 
 
 # Attention of a word to its document: to the summaries of its sentences, or to the words of those that it selects.
@@ -389,8 +386,7 @@ class SourceContext(_ContextSublayer[PackedKeys | Keys, Shelf | OfMemories[Keys]
             store = _needed(reads.store)
             if reads.source is None:  # in an encoder, whose words are this layer's
                 store = replace(store, words=self.hide(x))
-        mixed: Tensor = self.attention(x, store, reads.layout)
-        return mixed
+        return cast(Tensor, self.attention(x, store, reads.layout))
 
     def remember(self, reads: Reads) -> PackedKeys | Keys:
         """What is read of all source documents; `Keys` where sentences are found through a tree."""
@@ -420,8 +416,7 @@ class EarlierContext(_ContextSublayer[None, Shelf]):
     """
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
-        mixed: Tensor = self.attention(x, _needed(reads.written), reads.layout)
-        return mixed
+        return cast(Tensor, self.attention(x, _needed(reads.written), reads.layout))
 
     def begin(self, remembered: None, slots: Slots) -> Shelf:
         return Shelf([tuple((keys, 0, 1) for keys in slot) for slot in slots.earlier or [()] * len(slots.sentences)])

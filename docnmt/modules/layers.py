@@ -261,8 +261,7 @@ class FeedForward(Sublayer[None, NoCache]):
             inner = bias_activation(nn.functional.linear(x, self.inner.weight), self.inner.bias, self.name)
         else:
             inner = self.activation(self.inner(x))  # (T, d_inner)
-        output: Tensor = self.output(inner)
-        return output
+        return cast(Tensor, self.output(inner))
 
     def begin(self, remembered: None, slots: Slots) -> NoCache:
         return NoCache()

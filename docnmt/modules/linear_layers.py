@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.runtime.device import INVARIANT_ROWS
+from docnmt.runtime.device import INVARIANT_ROWS, products_by
 
 # Linear layers for translating on a CPU: with weights packed once, in float32, bfloat16 or eight-bit integers.
 
@@ -38,16 +38,14 @@ class PackedLinear(nn.Module):
 
 
 def _pack(weight: Tensor) -> Tensor:
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-    return packed
+    return cast(Tensor, torch.ops.mkldnn._reorder_linear_weight(weight, None))
 
 
 def _product(x: Tensor, weight: Tensor, packed: Tensor | None, bias: Tensor | None) -> Tensor:
     """Return x Wᵀ + b. Few rows use `F.linear`, as the packed product would have other bits there."""
     if packed is None or x.numel() < INVARIANT_ROWS * x.shape[-1]:
         return F.linear(x, weight, bias)
-    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, packed, bias, "none", [], "")
-    return product
+    return cast(Tensor, torch.ops.mkldnn._linear_pointwise.default(x, packed, bias, "none", [], ""))
 
 
 def packs(dtype: torch.dtype = torch.float32) -> bool:
@@ -189,22 +187,14 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        before = torch.get_float32_matmul_precision()
-        try:
-            torch.set_float32_matmul_precision("medium")
+        with products_by("medium"):
             return F.linear(x, weight, bias)
-        finally:
-            torch.set_float32_matmul_precision(before)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         needed, rows = ctx.needs_input_grad, grad.reshape(-1, len(weight))  # (R, N)
-        before = torch.get_float32_matmul_precision()
-        try:
-            torch.set_float32_matmul_precision("medium")
+        with products_by("medium"):
             d_x = grad @ weight if needed[0] else None
             d_weight = rows.t() @ x.reshape(-1, weight.shape[1]) if needed[1] else None
-        finally:
-            torch.set_float32_matmul_precision(before)
         return d_x, d_weight, rows.sum(0) if needed[2] else None

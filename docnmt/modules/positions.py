@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -211,8 +211,7 @@ class Embedding(nn.Module):
             x = self.fusion(x, self.position(positions, *known).to(x.dtype), offsets)
         if self.norm is not None:
             x = self.norm(x)
-        dropped: Tensor = self.dropout(x) if self.training else x
-        return dropped
+        return cast(Tensor, self.dropout(x) if self.training else x)
 
 
 class WordDropout(nn.Module):

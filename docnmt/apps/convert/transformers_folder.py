@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import safetensors
 import safetensors.torch
@@ -212,8 +212,7 @@ def _rewritten(model: model_pb2.ModelProto, pieces: list[model_pb2.ModelProto.Se
     spec.vocab_size, spec.unk_surface = len(pieces), ""
     spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = UNK, BOS, EOS, -1
     spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL[UNK], SPECIAL[BOS], SPECIAL[EOS]
-    content: bytes = rewritten.SerializeToString()
-    return content
+    return cast(bytes, rewritten.SerializeToString())
 
 
 #: The index, which names the file of each tensor.

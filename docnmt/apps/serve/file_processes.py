@@ -157,8 +157,7 @@ class _Process:
         self._connection.send_bytes(msgspec.msgpack.encode(message))
         if not self._connection.poll(max(until - time.monotonic(), 0)):
             raise TimeoutError
-        reply: Reply = _REPLIES.decode(self._connection.recv_bytes())
-        return reply
+        return _REPLIES.decode(self._connection.recv_bytes())
 
     def end(self) -> None:
         """End it at once, and forget it."""

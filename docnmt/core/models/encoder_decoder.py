@@ -166,8 +166,7 @@ class Stack(nn.Module):
 
     def embed(self, text: PackedText) -> Tensor:
         """The first layer's input (T, d)."""
-        x: Tensor = self.embedding(text.tokens, text.positions, text.layout.sentence_offsets, text.highest)
-        return x
+        return cast(Tensor, self.embedding(text.tokens, text.positions, text.layout.sentence_offsets, text.highest))
 
     def run(self, x: Tensor, reads: Reads) -> Tensor:
         """All layers and the final norm: x (T, d) → (T, d)."""
@@ -176,8 +175,7 @@ class Stack(nn.Module):
                 x = cast(Tensor, checkpoint(layer, x, reads, use_reentrant=False))
             else:
                 x = layer(x, reads)
-        normed: Tensor = self.norm(x)
-        return normed
+        return cast(Tensor, self.norm(x))
 
 
 class Encoder(Stack):
@@ -251,8 +249,7 @@ class EncoderDecoder(nn.Module):
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         states = self.encoder(batch.source)
-        features: Tensor = self.decoder(batch.target, states, batch.source.layout)
-        return features
+        return cast(Tensor, self.decoder(batch.target, states, batch.source.layout))
 
     def encode(self, source: PackedText) -> Memory:
         """Encode packed documents and project them to what the decoder's layers read."""
@@ -284,8 +281,7 @@ class EncoderDecoder(nn.Module):
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Read one token (R,) in every row; return scores of the next one (R, V)."""
-        logits: Tensor = self.output(self.advance(tokens, state))
-        return logits
+        return cast(Tensor, self.output(self.advance(tokens, state)))
 
     def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Read one token (R,) in every row; return features (R, d), which `output` maps to scores of the next one."""
@@ -295,8 +291,7 @@ class EncoderDecoder(nn.Module):
         for layer, caches in zip(self.decoder.stack, state.layers, strict=False):  # a pointer has caches of its own
             x = layer.step(x, caches, at)
         state.lengths = state.lengths + 1
-        features: Tensor = self.decoder.norm(x)
-        return features
+        return cast(Tensor, self.decoder.norm(x))
 
 
 # The interfaces of translation models and tasks that search, scoring and training use. Plug-ins may implement them.

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from statistics import fmean
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
@@ -258,8 +258,7 @@ class Evaluation:
 def sum_documents(counts: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Sum counts of sentences (S, K) to counts of documents (D, K)."""
     sums = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
-    difference: np.ndarray = sums[offsets[1:]] - sums[offsets[:-1]]
-    return difference
+    return cast(np.ndarray, sums[offsets[1:]] - sums[offsets[:-1]])
 
 
 def scored_sentences(references: Sequence[Sequence[str]]) -> list[int]:

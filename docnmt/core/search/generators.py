@@ -486,8 +486,7 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
     recalls /= np.maximum(orders, 1)
     factor = CHRF.BETA**2
     above, below = (1 + factor) * precisions * recalls, factor * precisions + recalls
-    scores: np.ndarray = 100 * np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-    return scores
+    return 100 * np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 # Sampling: tokens drawn from the model's distribution, from a random stream of each sentence's own.

@@ -199,8 +199,7 @@ def _validate(run: Run) -> dict[str, float]:
                 f"nll_{name}": _mean_scores(run, data, f"context: {name}")["nll"] for name, data in others.items()
             }
         run.model.train()
-    agreed: dict[str, float] = ranks.exchange(scores)[0]
-    return agreed
+    return ranks.exchange(scores)[0]
 
 
 def _mean_scores(run: Run, data: Dataset, label: str) -> dict[str, float]:

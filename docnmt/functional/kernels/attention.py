@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import triton
@@ -164,8 +164,7 @@ def chosen_attention(
     q (Tq, h, d), k, v (Tk, h, d), of one type, d a power of two from 16 to 128; sentence_q (Tq, h, d), sentence_k
     (Sk, h, d) in float32, of which the selection's relevance was computed → (Tq, h, d), with sums in float32.
     """
-    out: Tensor = _Chosen.apply(q, k, v, sentence_q, sentence_k, selection, sentences)  # type: ignore[no-untyped-call]
-    return out
+    return cast(Tensor, _Chosen.apply(q, k, v, sentence_q, sentence_k, selection, sentences))  # type: ignore[no-untyped-call]
 
 
 class _Chosen(torch.autograd.Function):
@@ -380,8 +379,7 @@ def short_attention(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Sp
     q (Tq, h, d), k, v (Tk, h, d), of one type, d a power of two from 16 to 128 → (Tq, h, d), with sums in float32. A
     value that is not finite spoils the rows of its block, not only those of its own span.
     """
-    out: Tensor = _Short.apply(q, k, v, q_spans, k_spans, causal)  # type: ignore[no-untyped-call]
-    return out
+    return cast(Tensor, _Short.apply(q, k, v, q_spans, k_spans, causal))  # type: ignore[no-untyped-call]
 
 
 class _Short(torch.autograd.Function):

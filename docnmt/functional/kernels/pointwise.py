@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import triton
@@ -21,8 +21,7 @@ _KINDS = {"relu": 0, "gelu": 1, "swish": 2}
 
 def bias_activation(product: Tensor, bias: Tensor, activation: str) -> Tensor:
     """act(product + bias) of product (T, F), in its type; computed in float32. "relu", "gelu" (by erf) or "swish"."""
-    out: Tensor = _BiasActivation.apply(product, bias, _KINDS[activation])  # type: ignore[no-untyped-call]
-    return out
+    return cast(Tensor, _BiasActivation.apply(product, bias, _KINDS[activation]))  # type: ignore[no-untyped-call]
 
 
 class _BiasActivation(torch.autograd.Function):
