@@ -16,14 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from docnmt.apps.commands.output import (
-    Limited,
-    aligned_lines,
-    beginning,
-    progress_of,
-    stream_progress,
-    with_alignments,
-)
+from docnmt.apps.commands.output import Limited, aligned_lines, beginning, progress_of, stream_progress, with_alignments
 from docnmt.apps.commands.translating import ProtectedText, StdinText, Translating, of_first_sentences, read_document
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
 from docnmt.apps.documents.projection import Span

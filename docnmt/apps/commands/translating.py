@@ -32,12 +32,7 @@ from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationT
 from docnmt.core.read_corpus import is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import Glossary, opened_glossary
-from docnmt.core.search.translate import (
-    SentenceResult,
-    Translation,
-    TranslationMemory,
-    translate_corpus,
-)
+from docnmt.core.search.translate import SentenceResult, Translation, TranslationMemory, translate_corpus
 from docnmt.core.split_sentences import RunningText, splitter, whole_lines
 from docnmt.core.tokenizer import UnknownLanguage
 from docnmt.core.training.checkpoint import load_model

@@ -23,16 +23,7 @@ from markdown_it.token import Token
 
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html import FIXED, UNSEEN, VOID, is_picture, tokens
-from docnmt.apps.documents.markdown_parser import (
-    ALERT,
-    CODE_LINE,
-    ENDS,
-    FRONT_MATTER,
-    FRONT_TEXT,
-    PROSE,
-    TITLE,
-    parser,
-)
+from docnmt.apps.documents.markdown_parser import ALERT, CODE_LINE, ENDS, FRONT_MATTER, FRONT_TEXT, PROSE, TITLE, parser
 from docnmt.apps.documents.segments import DEEPEST, Inline, Sections, TooLong, Translated, expect, is_reference, matched
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, around_nothing, render, replaced
 

@@ -16,13 +16,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from docnmt.apps.documents.segments import (
-    MOST_MARKS,
-    Inline,
-    TooLong,
-    Translated,
-    pieces,
-)
+from docnmt.apps.documents.segments import MOST_MARKS, Inline, TooLong, Translated, pieces
 from docnmt.apps.documents.xml import Element, empty, local
 from docnmt.runtime.system import UserError
 

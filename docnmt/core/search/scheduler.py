@@ -17,14 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.core.batch import (
-    collate_source,
-    join_texts,
-    memory_sentences,
-    planned_units,
-    sentences_read,
-    source_costs,
-)
+from docnmt.core.batch import collate_source, join_texts, memory_sentences, planned_units, sentences_read, source_costs
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, RowState, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
