@@ -474,13 +474,6 @@ class ShardedLoss(nn.Module):
         """Return the criterion's values for a batch."""
         return self.criterion(self.model, batch)
 
-    def sum_undivided(self) -> None:
-        """Sum the gradients of scalar parameters over the ranks, which FSDP2 does not divide."""
-        for parameter in self.undivided:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        ranks.sum_over_ranks([parameter.grad for parameter in self.undivided if parameter.grad is not None])
-
     def gradient_norm(self) -> Tensor:
         """Return the norm of the whole gradient, the same in every rank."""
         squares = torch.zeros(1, device=next(self.parameters()).device)

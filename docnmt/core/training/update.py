@@ -104,9 +104,10 @@ def gradient(
 
     reports = ranks.share(_compute, alone=run.sharded is None)
     if run.sharded is not None:
-        run.sharded.sum_undivided()
-    elif world > 1:
-        _sum_gradients(run.model, [report.lacking for report in reports if report.lacking is not None])
+        _sum_gradients(run.sharded.undivided)  # scalars, which FSDP2 does not divide
+    elif world > 1:  # parameters without a gradient in all ranks with batches have none
+        without = set.intersection(*(set(report.lacking) for report in reports if report.lacking is not None))
+        _sum_gradients([parameter for n, parameter in enumerate(run.model.parameters()) if n not in without])
     ranks.sum_over_ranks(after)
     for buffer, value, total in zip(buffers, before, after, strict=True):
         floating = buffer.dtype.is_floating_point
@@ -158,14 +159,12 @@ def _read_sums(
     return read, norm
 
 
-def _sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
-    """Sum each gradient over the ranks with batches, whose parameters without one, `lacking`, count as zeros."""
-    without = set.intersection(*map(set, lacking))
-    present = [parameter for n, parameter in enumerate(model.parameters()) if n not in without]
-    for parameter in present:
+def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Sum each gradient over the ranks; a missing one counts as zeros."""
+    for parameter in parameters:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-    ranks.sum_over_ranks([parameter.grad for parameter in present if parameter.grad is not None])
+    ranks.sum_over_ranks([parameter.grad for parameter in parameters if parameter.grad is not None])
 
 
 def _gradients(run: Run) -> list[Tensor]:
