@@ -251,8 +251,7 @@ def register_metric(
     as in d-BLEU."""
 
     def _decorate(make: T) -> T:
-        kind = MetricKind(cast(Callable[..., Any], make), lower_is_better, of)
-        METRICS.add(name, kind, help=summary(make))
+        METRICS.add(name, MetricKind(cast(Callable[..., Any], make), lower_is_better, of), help=summary(make))
         return make
 
     return _decorate

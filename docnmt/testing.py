@@ -227,8 +227,7 @@ def check_metric(name: str) -> None:
     better = good < bad if kind.lower_is_better else good > bad
     assert better, f"{name}: references score {good}, a damaged text {bad}; lower_is_better is {kind.lower_is_better}"
     assert evaluated(damaged).scores[name] == bad, f"{name}: the same text scores otherwise the second time"
-    signature = best.scores.signatures[name]
-    assert signature, f"{name}: expected a signature that says what the number depends on"
+    assert best.scores.signatures[name], f"{name}: expected a signature that says what the number depends on"
 
 
 def check_kind(ending: str, sample: bytes | None = None) -> None:

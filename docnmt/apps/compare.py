@@ -142,8 +142,7 @@ class Comparison:
             words += ["--finetune-from-model", str(self._checkpoint(start, seed))]
         last = model / "checkpoint_last.safetensors"
         config, limit = model.parent / "train.yaml", options.get("max_update")
-        was_made = self._was_made(last, config, words, options)
-        header = read_header(last)[0] if was_made else None
+        header = read_header(last)[0] if self._was_made(last, config, words, options) else None
         if header is not None and limit is not None and int(header["progress"].get("update", 0)) >= limit:
             if start is not None and not newer(last, self._checkpoint(start, seed)):
                 raise UserError(f"{model}: its start {start} was trained anew since; delete {model} to train it, too")

@@ -214,8 +214,7 @@ class LabelledArrays:
         check_files(folder, meta, f"{split}.")
         arrays = SplitFolder(folder, split, files)
         labels, texts = arrays.array("labels"), arrays.array("texts")
-        words = TokenArray(arrays.array("tokens"), arrays.array("tokens.offsets"))
-        return cls(words, texts, labels)
+        return cls(TokenArray(arrays.array("tokens"), arrays.array("tokens.offsets")), texts, labels)
 
 
 #: A batch of texts, each a document of one span.
@@ -545,11 +544,10 @@ class FusionClassifier(nn.Module):
         super().__init__()
         width, fusion = config.embed_dim, None
         with random_stream("position"):
-            options = POSITIONS.options(config.position, config)
             position = build_position(
                 config.position,
                 width,
-                options=options,
+                options=POSITIONS.options(config.position, config),
                 levels=config.levels or 2,
                 max_positions=config.max_positions or 4096,
                 max_distance=config.relative_horizon or 16,

@@ -120,8 +120,7 @@ def tag(language: str) -> str:
 
 def right_to_left(language: str) -> bool:
     """Return True if a language, in its given or usual script, is written from right to left."""
-    named = _named_script(language)
-    return (named or base(language)) in _FROM_THE_RIGHT
+    return (_named_script(language) or base(language)) in _FROM_THE_RIGHT
 
 
 def script(language: str) -> str:

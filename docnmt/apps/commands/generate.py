@@ -169,8 +169,7 @@ def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] |
         return None
     if not corpus.references:
         raise UsageError(f"--prefix-references: split {config.gen_subset} has no reference to give")
-    offsets = corpus.document_offsets
-    given = first_of_documents(corpus.references[0], offsets.tolist(), config.prefix_references)
+    given = first_of_documents(corpus.references[0], corpus.document_offsets.tolist(), config.prefix_references)
     if whole := int((np.diff(Rest.of(corpus, given).document_offsets) == 0).sum()):
         print(f"note: {whole:,} of {corpus.num_documents:,} documents are given whole, not translated", file=sys.stderr)
     return given

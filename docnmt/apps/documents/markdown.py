@@ -426,8 +426,7 @@ class Markdown(Spliced):
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         if not isinstance(place, _Written):
             return render(place, text, web.escape)
-        always = self._always_escaped(place)
-        out = self._markup(place, text, always)
+        out = self._markup(place, text, self._always_escaped(place))
         if place.block == "title":  # between quotation marks
             out = out.replace('"', "'")
         if place.block == "heading":

@@ -103,8 +103,7 @@ def project(
         return tuple((mark.begin, mark.end) for mark in marks)
     sides = _Sides(source, target, alignment, whole)
     spans = [placed.get(number) or sides.part(mark) for number, mark in enumerate(marks)]
-    fixed_parts = _held(marks, spans, placed)
-    _apart(marks, spans, fixed_parts)
+    _apart(marks, spans, _held(marks, spans, placed))
     _inward(marks, spans, placed)
     return tuple(spans)
 

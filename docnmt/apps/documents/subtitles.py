@@ -227,8 +227,7 @@ class WebVtt(Subtitles):
     """
 
     def _texts(self) -> Iterator[tuple[int, int]]:
-        head = re.match(r"\ufeff?WEBVTT(?![^\s])", self.source)
-        if head is None:
+        if re.match(r"\ufeff?WEBVTT(?![^\s])", self.source) is None:
             raise self.refused(0, "expected WebVTT, whose first line is WEBVTT")
         first = True
         for block in _BLOCK.finditer(self.source):

@@ -93,8 +93,7 @@ def _parsed(content: bytes, *, huge: bool) -> Element:
 def written(root: Element, original: bytes) -> bytes:
     """A file whose root has changed: what stands before it, declaration, comments and DOCTYPE, stays byte for byte, and
     so do the ends of lines if all are of one kind."""
-    info = root.getroottree().docinfo
-    encoding = info.encoding or "UTF-8"
+    encoding = root.getroottree().docinfo.encoding or "UTF-8"
     for mark, codec in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         encoding = codec if original.startswith(mark) else encoding
     try:

@@ -68,8 +68,7 @@ class Tmx(XmlFile):
                 known = None if target is None else target.find("{*}seg")
                 translation = None if known is None else _inner_text(known, _tmx_role)
                 place = partial(_variant, unit, source, target, self.languages[1])
-                units = ("0", str(number))
-                yield unit_in(text, _tmx_role, units=units, translation=translation, place=place)
+                yield unit_in(text, _tmx_role, units=("0", str(number)), translation=translation, place=place)
         if languages and not any(same_language(language, self.languages[0]) for language in languages):
             there = ", ".join(sorted(languages))
             raise UserError(f"{self.name}: has {there}, and the model translates from {self.languages[0]}")

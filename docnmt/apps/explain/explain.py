@@ -167,8 +167,7 @@ def _read(
             attentions = [*filter(None, (unit.attention(note, number) for note in notes))]
             for index in range(int(units.kept[0]), int(units.last[0])):
                 if (sentence := int(names[index])) in document.scored:
-                    explanation = unit.explanation(index, attentions, task)
-                    yield sentence, _renamed(explanation, names)
+                    yield sentence, _renamed(unit.explanation(index, attentions, task), names)
 
 
 def _scores(

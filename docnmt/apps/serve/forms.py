@@ -279,8 +279,7 @@ class DeepL:
         return [Endpoint("DeepL", *row) for row in rows]
 
     async def _translate(self, call: Call, request: Request) -> Response:
-        body = await call.service.body(request)
-        payload, ask = await asyncio.to_thread(self._ask, request, body)
+        payload, ask = await asyncio.to_thread(self._ask, request, await call.service.body(request))
         source, texts = call.service.task.source_lang.upper(), _texts(payload.text)
         answers: list[dict[str, Any]] = [
             {"detected_source_language": source, "text": text, **limited_mark(limited)}

@@ -128,8 +128,7 @@ def encoder_decoder(
         return None if context is None else WordDropout(context.context_word_dropout)
 
     position = build()
-    of_target = position if config.share_positions else build()
-    source, target, output = embeddings(config, task, position, of_target)
+    source, target, output = embeddings(config, task, position, position if config.share_positions else build())
     in_encoder = context if context is not None and context.context_sides != "decoder" else None
     in_decoder = context if context is not None and context.context_sides != "encoder" else None
     own_text = context if reading.own_text else None

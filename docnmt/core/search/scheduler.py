@@ -224,7 +224,6 @@ class Encoding:
                     limits[-1] += len(prefixes[n].tokens)
                 if sentence in job.given:
                     given[n] = (*job.given[sentence], EOS if sentence == sentences[-1] else BRK)
-            stream = number if job.streams is None else int(job.streams[number])
             slots.append(
                 Slot(
                     number,
@@ -233,7 +232,7 @@ class Encoding:
                     given=given,
                     prefixes=prefixes,
                     terms=terms,
-                    stream=stream,
+                    stream=number if job.streams is None else int(job.streams[number]),
                     tag=-1 if job.tag is None else job.tag,
                     encoding=self,
                 )

@@ -466,8 +466,7 @@ def forced_batches(
     plan, device = model.reading, next(model.parameters()).device
     units_of = last_sentence_units if last_only else planned_units
     units = units_of(plan, source, limit=task.max_doc_tokens, window=context_window)
-    sizes = unit_sizes(corpus, units, plan)
-    for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
+    for chosen in plan_batches(unit_sizes(corpus, units, plan), max_tokens, seed=0, epoch=0, shuffle=False):
         yield units[chosen], collate(corpus, units, chosen, plan).to(device)
 
 

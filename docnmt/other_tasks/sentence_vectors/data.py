@@ -110,8 +110,7 @@ class PairDataset:
         """Map the arrays of a split into memory; `files` is the list in `meta.json`."""
         arrays = SplitFolder(folder, split, files)
         labels = arrays.array("labels")
-        words = TokenArray(arrays.array("tokens"), arrays.array("tokens.offsets"))
-        return cls(split, words, labels)
+        return cls(split, TokenArray(arrays.array("tokens"), arrays.array("tokens.offsets")), labels)
 
     def save(self, folder: Path) -> dict[str, dict[str, Any]]:  # Any: entries of `meta.json`
         """Write the arrays that `open` reads; return the files' entries in `meta.json`."""

@@ -321,6 +321,5 @@ class TranslationSummaries:
         vectors = np.zeros((len(sentences), self.model.output.in_features), np.float32)
         for rows in by_length(sentence_costs(corpus), self.max_tokens):
             source = collate_source(corpus, units, rows, self.model.reading)
-            store = self.summarise(self.model.encoder(source), source.layout)
-            vectors[rows] = store.summaries.float().numpy()
+            vectors[rows] = self.summarise(self.model.encoder(source), source.layout).summaries.float().numpy()
         return vectors
