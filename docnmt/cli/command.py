@@ -356,11 +356,13 @@ def _as_given(given: Given) -> Iterator[Given]:
         yield given
 
 
-def called(
-    command: Command, words: Sequence[str], options: Mapping[str, Any]
-) -> contextlib.AbstractContextManager[Given]:
-    """Return the context of a command's work for a Python program, with options by name."""
-    return _as_given(Given(command.prog, [*words, *words_of(options)]))
+@contextlib.contextmanager
+def called(command: Command, words: Sequence[str], options: Mapping[str, Any]) -> Iterator[Given]:
+    """Open the context of a command's work for a Python program, with options by name. Behind it the program's output
+    is as before, also in ranks that were muted."""
+    with contextlib.redirect_stdout(sys.stdout), contextlib.redirect_stderr(sys.stderr):
+        with _as_given(Given(command.prog, [*words, *words_of(options)])) as given:
+            yield given
 
 
 @contextlib.contextmanager

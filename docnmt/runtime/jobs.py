@@ -7,7 +7,9 @@ a collective fails, or is not done in time ─ `_lost` calls the roll ─ one ra
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
+import itertools
 import math
 import os
 import signal
@@ -95,6 +97,17 @@ def timeout() -> timedelta:
     return timedelta(minutes=min(minutes, 60 * 24 * 365))
 
 
+#: The jobs of this process, one after the other: `docnmt.train`, then `docnmt.generate`.
+_numbers = itertools.count()
+
+
+@functools.cache
+def _store() -> Store:
+    """Return the store in which the ranks meet, for all jobs of this process: its address is taken while one holds
+    it."""
+    return next(rendezvous("env://"))[0]
+
+
 @contextlib.contextmanager
 def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
     """Connect to the other ranks, if any, inside the context. Only the first prints; an error is printed only once,
@@ -111,7 +124,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     limit = timeout()
     try:
-        store, _, _ = next(rendezvous("env://"))
+        store = PrefixStore(f"job/{next(_numbers)}", _store())  # what an earlier job left there is not found
         distributed.init_process_group(backend, store=store, rank=process.rank, world_size=process.world, timeout=limit)
     except (RuntimeError, ValueError) as error:
         where = f"{process.address}:{process.port}"

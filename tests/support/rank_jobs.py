@@ -17,6 +17,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -59,6 +60,9 @@ def main(jobs: Path, found: Path) -> None:
         return reason
 
     training.train = _train
+    with ranks.joined():  # a job before
+        late = ranks.rank()
+    time.sleep(late)
     results = []
     with ranks.joined():
         for command, *words in json.loads(jobs.read_text()):

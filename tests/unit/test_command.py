@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import small_system
 
-from docnmt.cli.command import Given, run
+from docnmt.cli.command import Given, called, run
+from docnmt.cli.commands import COMMANDS
 from docnmt.core.search import translate as room
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import SentenceResult, translate_corpus
@@ -42,6 +43,13 @@ def test_a_full_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stderr", full)
         assert run("docnmt-test", work, []) == 0
         assert run("docnmt-test", work, ["once"]) == 1
+
+
+def test_a_program_prints_again_after_a_job_whose_first_process_printed_for_all() -> None:
+    before = sys.stdout, sys.stderr
+    with called(COMMANDS["average"], [], {}):
+        launch.mute()
+    assert (sys.stdout, sys.stderr) == before
 
 
 # Which process of a job this is, and what one says that is stopped before it has met the others.
