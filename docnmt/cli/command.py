@@ -45,6 +45,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
 
+    def _print_message(self, message: str, file: object = None) -> None:
+        print(message, end="", flush=True)  # `--version`; what cannot be written is an error
+
 
 class _SeveralValues(argparse.Action):
     """An option of several values. If it is there twice the last ones count, and a note says so."""
@@ -300,7 +303,7 @@ class Command:
         `choices` are the parts that were chosen by name, so that options of others can be explained; `elsewhere`
         returns when an option of this command has no effect ("with --contrastive"), or ""."""
         if given.help is not None:
-            print(self.help(sections, epilog or self.more(), basic=given.help == "basic"))
+            print(self.help(sections, epilog or self.more(), basic=given.help == "basic"), flush=True)
             raise SystemExit(0)
         if not given.parsed:
             given.parse([*sections, *(part for choice in choices for part in parts_of(choice.registry))])
@@ -360,9 +363,9 @@ def _as_given(given: Given) -> Iterator[Given]:
 def called(command: Command, words: Sequence[str], options: Mapping[str, Any]) -> Iterator[Given]:
     """Open the context of a command's work for a Python program, with options by name. Behind it the program's output
     is as before, also in ranks that were muted."""
-    with contextlib.redirect_stdout(sys.stdout), contextlib.redirect_stderr(sys.stderr):
-        with _as_given(Given(command.prog, [*words, *words_of(options)])) as given:
-            yield given
+    given = Given(command.prog, [*words, *words_of(options)])
+    with contextlib.redirect_stdout(sys.stdout), contextlib.redirect_stderr(sys.stderr), _as_given(given):
+        yield given
 
 
 @contextlib.contextmanager
@@ -407,13 +410,18 @@ def run(
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale
-    if job_process().rank and prog not in _SHARING:
+    try:
+        process = job_process()
+    except UsageError as error:
+        print(f"{prog}: error: {printable(str(error))}", file=sys.stderr)
+        return 2
+    if process.rank and prog not in _SHARING:
         return 0  # the first process does all the work, and reads standard input
-    if job_process().local_rank:
+    if process.local_rank:
         mute()  # errors before the ranks of a job connect are printed once a machine
     with contextlib.redirect_stderr(lasting(sys.stderr, waits=True)):
         status = _status(prog, work, words, debug)
-    if argv is None and status == 0 and job_process().world > 1:
+    if argv is None and status == 0 and process.world > 1:
         # All is written. Native threads of --shard may abort while Python is taken down (PyTorch, pull request 179291).
         os._exit(0)
     return status
@@ -436,11 +444,21 @@ def _status(prog: str, work: Callable[[list[str]], int | None], words: list[str]
         print(f"{prog}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains again on exit
+        _drop_unwritable()
         return 1
     except Exception as error:
         if "--debug" in words or debug():
             traceback.print_exc()
         text = " ".join(str(error).split()) if isinstance(error, UserError) else _one_line(error)
         print(f"{prog}: error: {printable(shortened(text))}", file=sys.stderr)
+        _drop_unwritable()
         return 2 if isinstance(error, UsageError) else 1
+
+
+def _drop_unwritable() -> None:
+    """Drop what stdout holds and cannot write, else Python complains again on exit."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

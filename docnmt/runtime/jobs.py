@@ -105,7 +105,8 @@ _numbers = itertools.count()
 def _store() -> Store:
     """Return the store in which the ranks meet, for all jobs of this process: its address is taken while one holds
     it."""
-    return next(rendezvous("env://"))[0]
+    store, _, _ = next(rendezvous("env://"))
+    return cast(Store, store)
 
 
 @contextlib.contextmanager

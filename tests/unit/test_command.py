@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -19,6 +21,9 @@ from docnmt.runtime import launch
 from docnmt.runtime.jobs import deal
 from docnmt.runtime.launch import obtainable_memory
 from docnmt.runtime.system import UsageError, UserError
+
+#: The environment of a process whose stdout is written at its end.
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
 def test_text_of_others_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +55,26 @@ def test_a_program_prints_again_after_a_job_whose_first_process_printed_for_all(
     with called(COMMANDS["average"], [], {}):
         launch.mute()
     assert (sys.stdout, sys.stderr) == before
+
+
+@pytest.mark.parametrize("words", [["--help"], ["translate", "--help"], ["translate", "--version"]])
+def test_a_full_stdout_is_one_line(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        call = [sys.executable, "-m", "docnmt", *words]
+        done = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=BUFFERED)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "error: " in done.stderr
+
+
+def test_a_job_without_a_number_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch.job_process.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setenv("RANK", "x")
+        patch.setenv("WORLD_SIZE", "2")
+        assert run("docnmt-test", lambda words: 0, []) == 2
+    assert capsys.readouterr().err.startswith("docnmt-test: error: RANK=x ")
 
 
 # Which process of a job this is, and what one says that is stopped before it has met the others.
