@@ -291,7 +291,7 @@ def _keep_freed_memory() -> bool:
 
 def new_shapes() -> AbstractContextManager[None]:
     """Send products of shapes that seldom recur to torch's default library, if `tune` chose oneDNN."""
-    return products_by("highest") if _prepares else nullcontext()
+    return products_by("highest", "medium") if _prepares else nullcontext()
 
 
 def trains_linear() -> bool:
@@ -305,9 +305,10 @@ def linear_products() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def products_by(precision: str) -> Iterator[None]:
-    """Compute float32 products by torch's default library ("highest") or by oneDNN ("medium")."""
-    before = torch.get_float32_matmul_precision()
+def products_by(precision: str, afterwards: str | None = None) -> Iterator[None]:
+    """Compute float32 products by torch's default library ("highest") or by oneDNN ("medium"), and `afterwards` by this
+    one, by default the one before: of a process of several threads this may be what another one has set for a while."""
+    before = torch.get_float32_matmul_precision() if afterwards is None else afterwards
     torch.set_float32_matmul_precision(precision)
     try:
         yield
