@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,14 @@ def test_terms_are_whole_words(sentence: str, found: list[str]) -> None:
     names = ["cat:Katze", "machine:Maschine", "machine translation:Maschinenübersetzung", "SAP:SAP SE", "mas:Mas"]
     terms = dict(name.split(":") for name in [*names, "C++:C-Plusplus", "猫:Katze"])
     assert Glossary(terms).found(sentence) == found
+
+
+def test_terms_that_begin_otherwise_take_no_time() -> None:
+    """A pattern of 20,000 terms was tried at each of 60,000 characters."""
+    glossary = Glossary({f"word{n} and": str(n) for n in range(20_000)} | {"日本語": "ja", "(c)": "©"})
+    begun = time.process_time()
+    assert glossary.found("and " * 5000 + "word7 and 日本語 (C)" + " another" * 5000) == ["7", "ja", "©"]
+    assert time.process_time() - begun < 3
 
 
 @pytest.mark.parametrize(

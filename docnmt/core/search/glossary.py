@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +34,14 @@ def _spelt(term: str) -> str:
     """The pattern of a term: white space counts as one space, one without capitals is found in any case."""
     spelt = r"\s+".join(map(re.escape, term.split()))
     return spelt if term != term.lower() else f"(?i:{spelt})"
+
+
+_WORD = re.compile(r"\w+")
+
+
+def _caseless(text: str) -> str:
+    """A text that is the same for all that `(?i:)` takes for one."""
+    return "".join(character.lower()[0].upper()[0] for character in text)
 
 
 @dataclass(frozen=True)
@@ -82,33 +90,48 @@ class Glossary:
         return cls({" ".join(term.split()): " ".join(target.split()) for term, target in glossary.items()})
 
     @cached_property
-    def _longest_first(self) -> list[str]:
-        return sorted(self.terms, key=len, reverse=True)
+    def _by_begin(self) -> dict[str, list[str]]:
+        """The terms by their first word, or character if that is in no word of a script with spaces; longest first."""
+        terms: dict[str, list[str]] = defaultdict(list)
+        for term in sorted(self.terms, key=len, reverse=True):
+            word = _WORD.match(term)
+            spaced = word is not None and not any(map(unspaced, word[0]))
+            terms[_caseless(word[0] if word and spaced else term[0])].append(term)
+        return terms
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str] | None:
-        """The pattern of any term, the longest first; without groups, which take time for every term at every place."""
-        parts = [
-            f"{_edge(term[0], '(?<!', ')')}{_spelt(term)}{_edge(term[-1], '(?!', ')')}" for term in self._longest_first
-        ]
-        return re.compile("|".join(parts)) if parts else None
+    def _patterns(self) -> dict[str, re.Pattern[str]]:
+        """The patterns of the terms that were looked for."""
+        return {}
+
+    def _matches(self, sentence: str) -> Iterator[tuple[str, re.Match[str]]]:
+        """Yield each term and where it is, in time that does not grow with the number of terms that begin otherwise."""
+        words = {word.start(): word[0] for word in _WORD.finditer(sentence)}
+        place = 0
+        while place < len(sentence):
+            begins = {_caseless(sentence[place]), _caseless(words.get(place, ""))}
+            for term in (term for begin in begins for term in self._by_begin.get(begin, ())):
+                if term not in self._patterns:
+                    edges = _edge(term[0], "(?<!", ")"), _edge(term[-1], "(?!", ")")
+                    self._patterns[term] = re.compile(_spelt(term).join(edges))
+                if match := self._patterns[term].match(sentence, place):
+                    yield term, match
+                    place = match.end() - 1
+                    break
+            place += 1
 
     def found(self, sentence: str, fixed: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the target terms that apply to a source sentence, each once, in the order of the source.
 
         Inside of its parts `fixed`, which are in order (code, placeholders, addresses), there are none.
         """
-        if self._pattern is None:
-            return []
         targets, ends = [], [end for _, end in fixed]
-        for match in self._pattern.finditer(sentence):
+        for term, match in self._matches(sentence):
             around = bisect_right(ends, match.start())
             if around < len(fixed) and fixed[around][0] <= match.start() and match.end() <= ends[around]:
                 continue
             spelt = " ".join(match[0].split())
-            named = next((term for term in (spelt, spelt.lower()) if term in self.terms), None)
-            if named is None:  # ſ and ı match s and i
-                named = next(term for term in self._longest_first if re.fullmatch(_spelt(term), match[0]))
+            named = next((name for name in (spelt, spelt.lower()) if name in self.terms), term)  # ſ and ı match s and i
             targets.append(self.terms[named])
         return list(dict.fromkeys(targets))
 
