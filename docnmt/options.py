@@ -230,6 +230,8 @@ class Setting:
 
     def _scalar(self, value: object) -> object:
         """One value, converted by msgspec, which knows its type and range, and looked for among the choices."""
+        if isinstance(value, _Spelt):
+            value = str(value) if self.kind is str else value.number
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         text_or_value = str(value) if self.kind is str and number else value  # YAML has read a text as a number
         choices = self.choices
@@ -408,6 +410,23 @@ def from_dict(config: type[C], values: Mapping[str, Any], *, where: str) -> C:
 _VALUE: Any = Value  # mypy has no type for unions
 
 
+class _Spelt(str):
+    """A number as a YAML file writes it, for an option that takes a text: the folder 010 is not the folder 8."""
+
+    number: float
+
+
+def _as_spelt(value: Any, node: Any) -> Any:  # of PyYAML
+    """Return a value of YAML with its numbers as they are written, where that is not as Python writes them."""
+    if isinstance(value, list) and isinstance(node.value, list):
+        return [_as_spelt(part, of_part) for part, of_part in zip(value, node.value, strict=True)]
+    if type(value) not in (int, float) or node.value == str(value):
+        return value
+    spelt = _Spelt(node.value)
+    spelt.number = value
+    return spelt
+
+
 def refuse_repeated_keys(content: bytes, where: str) -> None:
     """Refuse YAML in which a mapping has a key twice: a parser keeps only the last."""
     import yaml  # not for every command
@@ -435,7 +454,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
         content = read_limited(path)
         values = msgspec.yaml.decode(content, type=dict[str, Any] | None) or {}
         refuse_repeated_keys(content, str(path))
-        return {key: checked(value, _VALUE, f"{path}: '{key}'") for key, value in values.items()}
+        import yaml  # not for every command
+
+        written = {key.value: node for key, node in getattr(yaml.compose(content, Loader=yaml.SafeLoader), "value", ())}
+        for key, value in values.items():
+            checked(value, _VALUE, f"{path}: '{key}'")
+        return {key: _as_spelt(value, written[key]) if key in written else value for key, value in values.items()}
     except UserError as error:
         raise UsageError(f"--config {error}") from None
     except Exception as error:  # PyYAML's constructors raise any error of a conversion like `!!bool x`

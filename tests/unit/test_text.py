@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docnmt import options
 from docnmt.core import preprocess as overlap
 from docnmt.core import read_corpus as text
 from docnmt.core.corpus import (
@@ -29,7 +31,7 @@ from docnmt.core.corpus import (
 )
 from docnmt.core.preprocess import line_hashes, shares_seen
 from docnmt.core.read_corpus import TextLines
-from docnmt.options import read_yaml
+from docnmt.options import Section, option, read_yaml
 from docnmt.other_tasks.classification import read_labelled
 from docnmt.runtime.system import (
     Count,
@@ -174,6 +176,22 @@ def test_yaml_of_something_else(tmp_path: Path, text: str, complaint: str) -> No
     assert complaint in str(caught.value)
     assert len(str(caught.value)) < 1000
     assert "\n" not in str(caught.value)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Texts that YAML takes for numbers, and a number."""
+
+    one: str = option("", "")
+    more: tuple[str, ...] = option((), "")
+    seed: int = option(0, "")
+
+
+def test_a_text_of_yaml_stays_as_it_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text("one: 010\nmore: [2024_01, 1.10, 1:30, 7]\nseed: 1_000\n")
+    resolved = options.build([Section("folders", Folders)], read_yaml(file), {})["folders"]
+    assert resolved == Folders("010", ("2024_01", "1.10", "1:30", "7"), 1000)
 
 
 class Entry(OpenObject):
