@@ -260,7 +260,8 @@ class AverageConfig:
             return ["give either --inputs FILE … or --save-dir DIR --last N"]
         if (self.save_dir is None) != (self.last is None):
             return ["--save-dir and --last go together"]
-        twice = [name for number, name in enumerate(self.inputs) if name in self.inputs[:number]]
+        places = [Path(name).resolve() for name in self.inputs]
+        twice = [name for number, name in enumerate(self.inputs) if places[number] in places[:number]]
         return [f"--inputs: {name} is named twice" for name in twice[:1]]
 
 
