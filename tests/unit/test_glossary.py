@@ -77,6 +77,8 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(UserError):
         Glossary.read(tmp_path / "nothing")
     assert Glossary({}).found("a") == []
+    with pytest.raises(UserError, match="'the dog' is 'der Hund' and 'Hund'"):
+        Glossary.of({"the dog": "der Hund", "the  dog": "Hund"})
 
 
 def test_what_cannot_be_written_is_said() -> None:

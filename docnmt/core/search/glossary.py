@@ -84,10 +84,14 @@ class Glossary:
             if glossary is None or isinstance(glossary, Glossary):
                 return glossary
             raise UserError(f"glossary: expected a mapping, a Glossary or a file, got {type(glossary).__name__}")
+        terms: dict[str, str] = {}
         for term, target in glossary.items():
             if not all(isinstance(text, str) and text.strip() for text in (term, target)):
                 raise UserError(f"glossary: expected text for a source and a target term, got {term!r}: {target!r}")
-        return cls({" ".join(term.split()): " ".join(target.split()) for term, target in glossary.items()})
+            source, wanted = " ".join(term.split()), " ".join(target.split())
+            if terms.setdefault(source, wanted) != wanted:
+                raise UserError(f"glossary: {source!r} is {terms[source]!r} and {wanted!r}; keep one of them")
+        return cls(terms)
 
     @cached_property
     def _by_begin(self) -> dict[str, list[str]]:
