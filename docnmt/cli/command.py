@@ -408,6 +408,9 @@ def run(
     words = list(sys.argv[1:] if argv is None else argv)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)
+    if sys.stdout is None:
+        print(f"{prog}: error: stdout is closed; expected a file or a pipe, or > /dev/null", file=sys.stderr)
+        return 1
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale
     try:
@@ -432,8 +435,7 @@ def _status(prog: str, work: Callable[[list[str]], int | None], words: list[str]
     try:
         with _signals_raise() as came:
             status = work(words) or 0
-            if sys.stdout is not None:
-                sys.stdout.flush()  # else a full disk would show only after Python can no longer report it
+            sys.stdout.flush()  # else a full disk would show only after Python can no longer report it
             return status
     except Terminated as error:
         early = " before the processes of this job had met; was one killed, what started them says which"

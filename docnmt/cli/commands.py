@@ -183,11 +183,10 @@ def translate(given: Given, config: dict[str, Any]) -> None:
     from docnmt.apps.commands.translate import translate_files, translate_stream
 
     files = bool(config["command"].files)
-    if sys.stdout is None or (sys.stdin is None and not files):
-        usage = "document.docx -o translation.docx" if files else "< document.txt > translation.txt"
-        raise UserError(f"{'stdout' if files else 'stdin or stdout'} is closed; expected: docnmt-translate {usage} ...")
     if files:
         translate_files(sys.stdout, *sections)
+    elif sys.stdin is None:
+        raise UserError("stdin is closed; expected: docnmt-translate < document.txt > translation.txt ...")
     else:
         translate_stream(sys.stdin.buffer, sys.stdout, *sections)
 

@@ -50,6 +50,13 @@ def test_a_full_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run("docnmt-test", work, ["once"]) == 1
 
 
+def test_a_closed_stdout_is_an_error_before_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[object] = []
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run("docnmt-test", begun.append, []) == 1
+    assert not begun
+
+
 def test_a_program_prints_again_after_a_job_whose_first_process_printed_for_all() -> None:
     before = sys.stdout, sys.stderr
     with called(COMMANDS["average"], [], {}):
