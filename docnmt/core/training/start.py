@@ -85,6 +85,7 @@ def train_command(config: dict[str, Any]) -> None:
         except (Terminated, KeyboardInterrupt):
             say(f"{run.what_is_saved}; the same command goes on from there")
             raise
+        ranks.exchange(None)  # the first has written the last checkpoint
         say(f"stopped: {reason}; {folder.last}" + (f", {folder.best}" if run.state.best else ""))
 
 
