@@ -93,7 +93,9 @@ def test_scores_are_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
     assert ours.std() > 0.5
 
 
-@pytest.fixture(scope="module", params=[{}, {"norm": "post", "activation": "swish"}], ids=["pre", "post"])
+@pytest.fixture(
+    scope="module", params=[{}, {"norm": "post", "activation": "swish", "position_fusion": "add"}], ids=["pre", "post"]
+)
 def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has learned, in a moment, when texts end, and gives no probability to what is never written."""
     task, options = small_system.task(), {"embed_dim": 32, "heads": 4, "ffn_dim": 64, "dropout": 0.0}
