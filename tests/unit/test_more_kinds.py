@@ -280,6 +280,8 @@ def test_messages_that_are_none_are_named(text: str) -> None:
         ("json", '{"a": {"message": "A dog", "description": "no"}}', '{"a": {"message": "EIN", "description": "no"}}'),
         ("json", '[{"id": "a", "defaultMessage": "A dog"}]', '[{"id": "a", "defaultMessage": "EIN"}]'),
         ("json", '{"@@locale": "en_US", "a": "b c", "@a": ["b"]}', '{"@@locale": "de", "a": "EIN", "@a": ["b"]}'),
+        ("json", '[{"id": "dog", "translation": "a dog"}, {"id": "c", "translation": {"one": "a b", "other": "b c"}}]',
+         '[{"id": "dog", "translation": "EIN"}, {"id": "c", "translation": {"one": "EIN", "other": "EIN"}}]'),
         ("yaml", "a: one dog\n", "a: EIN\n"),
         ("properties", "\ufeffa=\u00fc dog\n", "\ufeffa=EIN\n"),
         ("strings", "\ufeff\"a\" = \"A dog\";", "\ufeff\"a\" = \"EIN\";"),
@@ -353,6 +355,7 @@ PPTX, XLSX = PACKAGES["pptx"], PACKAGES["xlsx"]
 LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]><xliff><file><body>&b;</body></file></xliff>'
 REFUSED: list[tuple[str, str | bytes, str]] = [
     ("docx", b"PK\x03\x04 no", "x.docx: "),
+    ("odt", package({"content.xml": "<a/>", "mimetype": "some"}).replace(b"some", b"none"), "x.odt: "),  # another sum
     ("docx", package({"word/document.xml": "<a>"}), "word/document.xml: "),
     ("docx", package({"word/document.xml": LAUGHS}), "word/document.xml: "),
     ("xlf", LAUGHS, "x.xlf: "),
@@ -375,6 +378,9 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("epub", package({**EPUB, "META-INF/encryption.xml": "<x><EncryptionMethod Algorithm='a'/></x>"}), "x.epub: "),
     ("json", '{"a": 1', "x.json:1: "),
     ("json", b'{"a": "\xff"}', "x.json:1: byte 8"),
+    *(("json", wrong, f"x.json:{line}:") for wrong, line in (
+        ('{\n"a": "b",,\n}\n', 2), ('{ // c\n"a": "b",\n"c" "d"\n}\n', 3), ("{ /* c\n}\n", 1),
+    )),
     ("yaml", "a: [1", "x.yaml:2: "),
     ("properties", "a=\\u00zz dog", "x.properties:1: "),
     ("strings", '"a" = "b";\n"c" = ', "x.strings:2: "),
