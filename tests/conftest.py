@@ -166,13 +166,13 @@ def page(chromium: Any, service: Any) -> Iterator[Any]:
 @pytest.fixture
 def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Rows of products as this processor computes them, or as one does that gives them other bits in other batches."""
-    import uneven_rows
+    import across_batches
 
     from docnmt.runtime import device as tuning
 
     with monkeypatch.context() as patch:
         if request.param == "uneven":
-            uneven_rows.emulate(patch)
+            across_batches.emulate(patch)
             tuning._linear_invariant.cache_clear()
             assert not tuning.row_invariant()
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -15,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_system
-from heed_interrupts import heed_interrupts
 from parallel_text import ParallelText, documents, translate
 
 from docnmt.cli import preprocess
@@ -226,7 +226,8 @@ def start(text: ParallelText, *more: str) -> subprocess.Popen[str]:
         train = text.path(f"train.{side}")
         train.write_text((train.read_text() + "\n") * 300)
     command = [*COMMAND, *text.arguments("--overwrite", "--vocab-size", "60", *more)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # jobs of scripts may ignore it
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
 
 
 def wait_for_temporary(text: ParallelText, process: subprocess.Popen[str]) -> None:

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,14 +27,6 @@ class Module:
     graph: nn.Module
     inputs: Mapping[str, tuple[Tensor, Sequence[int]]]
     outputs: Sequence[str]
-
-    def get_inputs(self) -> list[SimpleNamespace]:
-        """Names and shapes, those of the examples."""
-        return [SimpleNamespace(name=name, shape=example.shape) for name, (example, _) in self.inputs.items()]
-
-    def get_outputs(self) -> list[SimpleNamespace]:
-        """Names."""
-        return [SimpleNamespace(name=name) for name in self.outputs]
 
     def run(self, names: None, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """All outputs."""

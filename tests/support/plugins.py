@@ -7,5 +7,4 @@ from pathlib import Path
 import docnmt.registry  # noqa: F401
 from docnmt.registry import import_plugins
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-import_plugins(str(EXAMPLES / "baselines"))
+import_plugins(str(Path(__file__).parents[2] / "examples" / "baselines"))

@@ -2,7 +2,7 @@
 
 torchrun --nproc-per-node 2 tests/support/rank_toy.py ARCH DATA SAVE_DIR [OPTION ...]
 
-In the rank FAST_CLOCK an hour passes between any two looks at the clock. Ranks but the first take OTHER_OPTIONS, too.
+In the rank FAST_CLOCK an hour passes between any two looks at the clock.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from docnmt.runtime import jobs
 if __name__ == "__main__":
     jobs._PATIENCE = 2.5  # a lost rank is named sooner
     arch, data, save_dir, *options = sys.argv[1:]
-    if os.environ["RANK"] != "0":
-        options += os.environ.get("OTHER_OPTIONS", "").split()
     (Path(save_dir).parent / f"pid.{os.environ['RANK']}").write_text(str(os.getpid()))
     if os.environ.get("FAST_CLOCK") == os.environ["RANK"]:
         hours = itertools.count(3600, 3600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -15,7 +16,6 @@ from typing import Any
 
 import httpx
 import small_system
-from heed_interrupts import heed_interrupts
 from starlette.testclient import TestClient
 
 from docnmt.apps.commands.translating import LoadedModels, Translating
@@ -32,6 +32,10 @@ ARCHITECTURES = [
     ("doc_transformer_tiny", {}), ("copy_transformer_tiny", {}), ("hier_cond_transformer_tiny", {}),
     ("cond_transformer_tiny", {"target_context": "conditional"}),
 ]  # fmt: skip
+
+
+#: A job that a script started in the background ignores SIGINT, and so would what the tests start.
+heed_interrupts = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass

@@ -27,7 +27,6 @@ from docnmt.registry import register_architecture, register_criterion, register_
 @dataclass(frozen=True)
 class ToyTaskConfig:
     default_criterion: ClassVar[str] = "toy"
-    shift: int = option(0, "added to every score of `evaluate`")
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +98,7 @@ class ToyTask:
         return ToyDataset(split, self.rows[split])
 
     def evaluate(self, model: nn.Module, split: str, options: Any) -> dict[str, float]:
-        weight = next(model.parameters()).detach()
-        return {"bleu": float(weight.double().abs().sum()) + self.config.shift}
+        return {"bleu": float(next(model.parameters()).detach().double().abs().sum())}
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,6 @@ class OtherModelConfig(ToyModelConfig):
     signal_at: int = option(-1, "in the forward pass of this count, the process sends itself a signal")
     signal_number: int = option(15, "which one: SIGTERM")
     memory: int | None = option(None, "more tokens than this in a batch are out of memory")
-    memory_at: int = option(-1, "out of memory in the forward pass of this count, of the second rank if any")
 
 
 @register_model("toy_other")
@@ -160,8 +157,7 @@ class OtherModel(ToyModel):
         self.calls += 1
         if self.calls == self.config.signal_at:
             os.kill(os.getpid(), self.config.signal_number)
-        full = self.calls == self.config.memory_at and os.environ.get("RANK", "1") == "1"
-        if full or len(batch.tokens) > (self.config.memory or 1000):
+        if len(batch.tokens) > (self.config.memory or 1000):
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         features = super().forward(batch)
         return features * float("nan") if (batch.tokens == self.config.poison).any() else features

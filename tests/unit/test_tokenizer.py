@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from subword_lines import LINES, WORDS
-from subword_lines import LINES as ALL_LINES
 
 from docnmt.core import tokenizer as tokenizer_module
 from docnmt.core.data_options import TranslationPreprocessConfig
@@ -22,6 +20,11 @@ from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Preparation, Tokeniz
 from docnmt.runtime.system import UserError
 
 SIZE = 80
+TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet
+neighbour orchestra newspaper telegram mountain harbour lighthouse journey kitchen breakfast umbrella photograph
+Müller's remembers forgot listening wandered carefully quietly yesterday tomorrow beautiful dangerous ordinary"""
+WORDS = TEXT.split()
+LINES = [f"{a} {b} , {c} ." for i, a in enumerate(WORDS) for b in WORDS[i % 5 :: 5] for c in WORDS[i % 7 :: 7]]
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +151,7 @@ def test_both_limits_of_the_size_work_and_nothing_beyond_them(
 # Drawn subwords: the exact distribution, the same with every version of SentencePiece, by seed and place alone.
 
 
-LINES_OF_SAMPLING = ALL_LINES[::5]
+LINES_OF_SAMPLING = LINES[::5]
 DRAWS = 10_000
 KINDS = ("unigram", "bpe")
 Distribution = dict[tuple[int, ...], float]
