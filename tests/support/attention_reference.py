@@ -60,6 +60,16 @@ def assert_same(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-
         torch.testing.assert_close(mine, other, rtol=0, atol=tolerance)
 
 
+def assert_same_passes(ours: Tensor, theirs: Tensor, inputs: Sequence[Tensor], tolerance: float = 1e-10) -> None:
+    """Values, and the gradients of all inputs for one random gradient of the output; 0 where an input has none."""
+    both, given = [], torch.randn_like(theirs)
+    for out in (ours, theirs):
+        out = out if out.requires_grad else out + 0 * sum(x.sum() for x in inputs)
+        found = torch.autograd.grad(out, inputs, given, retain_graph=True, materialize_grads=True, allow_unused=True)
+        both.append([out.detach(), *found])
+    assert_same(*both, tolerance)
+
+
 def clear_choice(scores: list[Tensor], t: int) -> bool:
     """Whether the t-th and the next of the scores differ enough for rounding not to change the choice."""
     ordered = sorted((float(s.detach()) for s in scores), reverse=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
-from attention_reference import spans
+from attention_reference import assert_same_passes, spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -12,7 +14,6 @@ from torch import Tensor
 from docnmt.functional import linear as costs
 from docnmt.functional import linear_attention
 from docnmt.functional.linear import LinearMemory, LinearState, packed_linear_attention
-from docnmt.layout import Spans
 
 LENGTH = st.integers(0, 40)
 HORIZON = st.sampled_from([None, 0, 1, 3, 9, 50])
@@ -62,19 +63,6 @@ def leaf(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-def assert_same(fast: Tensor, slow: Tensor, inputs: list[Tensor]) -> None:
-    """Values and all gradients, to 1e-10."""
-    assert fast.shape == slow.shape
-    assert torch.allclose(fast, slow, atol=1e-10, rtol=1e-10)
-    weight = torch.randn_like(slow)
-    grads = [
-        torch.autograd.grad((x * weight).sum(), inputs, allow_unused=True) for x in (fast, slow) if x.requires_grad
-    ]
-    for x, a, b in zip(inputs, grads[0], grads[-1], strict=True):
-        one, other = (torch.zeros_like(x) if g is None else g for g in (a, b))
-        assert torch.allclose(one, other, atol=1e-10, rtol=1e-10)
-
-
 @settings(max_examples=150)
 @given(
     st.integers(1, 2), LENGTH, LENGTH, HORIZON, st.booleans(), st.booleans(), st.booleans(),
@@ -90,7 +78,7 @@ def test_equals_the_equations(
     mask = torch.rand(batch, keys) < 0.6 if masked else None
     fast = linear_attention(q, k, v, rel, causal=causal, key_mask=mask, backend=backend)
     inputs = [x for x in (q, k, v, rel) if x is not None]
-    assert_same(fast, by_the_equations(q, k, v, rel, causal, mask), inputs)
+    assert_same_passes(fast, by_the_equations(q, k, v, rel, causal, mask), inputs)
 
 
 @pytest.mark.parametrize("backend", ["quadratic", "linear"])
@@ -112,12 +100,12 @@ def test_packed_spans_are_separate_sequences(lengths: list[tuple[int, int]], hor
     q, k, v = leaf(q_spans.num_tokens, 2, 3), leaf(k_spans.num_tokens, 2, 3), leaf(k_spans.num_tokens, 2, 2)
     rel = None if horizon is None else leaf(2 * horizon + 1, 3)
     parts = []
-    for (a, b), (c, d) in zip(pairs(q_spans), pairs(k_spans), strict=True):
+    for (a, b), (c, d) in zip(*(pairwise(each.host.tolist()) for each in (q_spans, k_spans)), strict=True):
         q_part, k_part, v_part = (x.transpose(0, 1)[None] for x in (q[a:b], k[c:d], v[c:d]))
         parts.append(by_the_equations(q_part, k_part, v_part, rel, causal, None)[0].transpose(0, 1))
     inputs = [x for x in (q, k, v, rel) if x is not None]
     fast = packed_linear_attention(q, k, v, q_spans, k_spans, rel, causal=causal)
-    assert_same(fast, torch.cat(parts), inputs)
+    assert_same_passes(fast, torch.cat(parts), inputs)
 
 
 @settings(max_examples=20)
@@ -176,7 +164,3 @@ def test_a_sum_too_small_to_invert_still_divides(backend: str, causal: bool) -> 
     expected = v.cumsum(2) / torch.arange(1, 6).view(-1, 1) if causal else v.mean(2, keepdim=True).expand_as(v)
     out = linear_attention(q, q, v, causal=causal, backend=backend)
     torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-3)
-
-
-def pairs(of: Spans) -> list[tuple[int, int]]:
-    return list(zip(of.host[:-1].tolist(), of.host[1:].tolist(), strict=True))
