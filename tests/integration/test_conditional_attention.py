@@ -54,34 +54,6 @@ def test_equal_relevances_choose_the_same_sentences_in_every_batch(backend):
     torch.testing.assert_close(whole[:17], alone, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_nothing_to_select_gives_exactly_zero(backend):
-    """The first sentence of each document, a document of empty sentences, a document without sentences."""
-    lengths = [[2, 3], [0, 0], []]
-    layout, inputs = self_attention_inputs(lengths)
-    out = attend(layout, layout, 2, "earlier", backend)(*inputs)
-    gradients = torch.autograd.grad(out[:2].sum(), inputs)
-    assert (out[:2] == 0).all()
-    assert (out[2:] != 0).all()
-    assert all((g == 0).all() for g in gradients)
-    query_layout = DocumentLayout.from_lengths([[2], [3], [1]])
-    inputs = reference.random_inputs(query_layout, layout, 4, 0)
-    out = attend(query_layout, layout, 2, "document", backend)(*inputs)
-    gradients = torch.autograd.grad(out[2:].sum(), inputs)
-    assert (out[2:] == 0).all()
-    assert all((g == 0).all() for g in gradients)
-
-
-@pytest.mark.parametrize("backend", [*BACKENDS, "auto"])
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_the_key_of_an_empty_sentence_may_hold_anything(backend, bad):
-    layout, inputs = self_attention_inputs([[3, 0, 2, 4], [2, 2]])
-    expected = reference.values_and_gradients(attend(layout, layout, 2, backend=backend), inputs)
-    with torch.no_grad():
-        inputs.sentence_k[1] = bad  # the mean of no words
-    reference.assert_same(reference.values_and_gradients(attend(layout, layout, 2, backend=backend), inputs), expected)
-
-
 @pytest.mark.parametrize("backend", [*BACKENDS, "auto"])
 @pytest.mark.parametrize("name", ["q", "k", "v", "sentence_q", "sentence_k"])
 def test_what_is_not_finite_stays_in_its_document(backend, name):

@@ -83,14 +83,15 @@ def test_all_forms_are_one_equation(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("over_tree", [False, True])
-def test_with_the_own_sentence_the_key_of_an_empty_one_may_hold_anything(over_tree: bool, backend: str) -> None:
+@pytest.mark.parametrize("always_own", [False, True])
+def test_the_key_of_an_empty_sentence_may_hold_anything(always_own: bool, over_tree: bool, backend: str) -> None:
     layout = DocumentLayout.from_lengths([[3, 0, 2, 4], [2, 2]])
     queries = DocumentLayout.from_lengths([[2, 2, 1, 1], [1, 2]])  # two words whose own sentence is the empty one
-    tree, policy = tree_over(layout) if over_tree else None, SelectionPolicy(2, always_own=True)
+    tree, policy = tree_over(layout) if over_tree else None, SelectionPolicy(2, always_own=always_own)
     x = random_inputs(queries, layout, layout.num_sentences if tree is None else len(tree.nodes), 0)
     number = 1 if tree is None else int(tree.index.leaves[1])
     found, steps = [], []
-    for value in (0.0, float("nan")):
+    for value in (0.0, float("nan"), float("inf")):
         with torch.no_grad():
             x.sentence_k[number] = value
 
@@ -104,8 +105,9 @@ def test_with_the_own_sentence_the_key_of_an_empty_one_may_hold_anything(over_tr
             keys = Keys(x.k, x.v, x.sentence_k, layout, None if tree is None else tree.index, kept)
             own, document = queries.sentence_of_token, queries.document_of_token
             steps.append(selective_attention_step(x.q, x.sentence_q, keys, policy, document_of_row=document, own=own))
-    assert all(bool(tensor.isfinite().all()) for tensor in found[1])
-    assert_same(found[1], found[0], 0)
+    for each in found[1:]:
+        assert all(bool(tensor.isfinite().all()) for tensor in each)
+        assert_same(each, found[0], 0)
     for rows in steps:
         assert_same([rows], [found[0][0]])
 
