@@ -9,7 +9,7 @@ import pytest
 import torch
 from toy import assert_same_checkpoint, log, train, write_toy_data
 
-from docnmt.cli.train import main
+from docnmt.cli.average import main as average
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, save_checkpoint
 
 
@@ -75,12 +75,6 @@ def test_only_limits_may_change(data: Path, tmp_path: Path, capsys: pytest.Captu
     assert train(data, tmp_path / "run", *new_limits) == 0
 
 
-def test_config_file_repeats_the_run(data: Path, tmp_path: Path) -> None:
-    train(data, tmp_path / "run", "--max-update", "3", "--dropout", "0.3")
-    assert main(["--config", str(tmp_path / "run" / "config.yaml"), "--max-update", "5"]) == 0
-    assert load_checkpoint(tmp_path / "run" / "checkpoint_last.safetensors").header["progress"]["update"] == 5
-
-
 def test_best_checkpoint_by_a_metric_of_the_task(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,8 +89,6 @@ def test_best_checkpoint_by_a_metric_of_the_task(
 
 
 def test_keep_last_and_average(data: Path, tmp_path: Path) -> None:
-    from docnmt.cli.average import main as average
-
     run, output = tmp_path / "run", tmp_path / "mean.safetensors"
     train(data, run, "--max-epoch", "5", "--keep-last", "3")
     kept = sorted(run.glob("checkpoint_[0-9]*"), key=lambda path: int(path.stem.rpartition("_")[2]))
@@ -176,8 +168,6 @@ def test_validation_and_best_are_the_mean_s(data: Path, tmp_path: Path) -> None:
 def test_weights_of_different_models_have_no_mean(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from docnmt.cli.average import main as average
-
     train(data, tmp_path / "run", "--max-update", "1")
     best = tmp_path / "run" / "checkpoint_best.safetensors"
     found = load_checkpoint(best)
