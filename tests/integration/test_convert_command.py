@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,11 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy(folder: Path, tmp_path: Path) -> Path:
     """A copy to be damaged."""
-    path = tmp_path / "marian"
-    path.mkdir()
-    for file in folder.iterdir():
-        (path / file.name).write_bytes(file.read_bytes())
-    return path
+    return shutil.copytree(folder, tmp_path / "marian")
 
 
 def test_raw_text_is_translated_with_nothing_else(
@@ -333,7 +330,7 @@ def test_a_model_of_docnmt_goes_there_and_comes_back(tmp_path: Path, settings: d
     ours = load_model(own)
     assert convert([str(own), str(tmp_path / "marian"), "--to", "hf-marian"]) == 0
     assert convert([str(tmp_path / "marian"), str(tmp_path / "again"), "--to", "docnmt"]) == 0
-    lines = [line for document in small_system.text(40, 8, seed=3) for line in document][:60]
+    lines = small_system.lines(60, seed=3)
     theirs, again = marian.Loaded(tmp_path / "marian"), load_model(tmp_path / "again")
     there = columns(theirs, ours.task.target_tokenizer.vocabulary())
     for (logits, _), other in zip(log_probs(ours, lines, lines[::-1]), theirs.logits(lines, lines[::-1]), strict=True):

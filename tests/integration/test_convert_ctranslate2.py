@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import sentencepiece
 import small_system
 import torch
+from small_system import lines, paired
 
 from docnmt.cli.convert import main as convert
 from docnmt.core.batch import collate, planned_units
@@ -38,15 +38,6 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def lines(number: int, seed: int) -> list[str]:
-    return [line for document in small_system.text(number, 8, seed=seed) for line in document][:number]
-
-
-def corpus(task: Any, sources: list[list[str]], targets: list[list[str]]) -> ParallelCorpus:
-    read = ParallelCorpus.from_lines(sources, task.source_tokenizer)
-    return replace(read, target=ParallelCorpus.from_lines(targets, task.target_tokenizer).source)
-
-
 class Other:
     """A folder as CTranslate2 loads it; subwords are made as its users make them."""
 
@@ -69,7 +60,7 @@ def test_scores_are_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
     loaded, other = load_model(path), Other(tmp_path / "other")
     sources, targets = ([each[n : n + size] for n in range(0, 80, size)] for each in (lines(80, 3), lines(80, 4)))
     model: Any = loaded.model
-    read = corpus(loaded.task, sources, targets)
+    read = paired(loaded.task, sources, targets)
     units = planned_units(model.reading, read)
     batch = collate(read, units, np.arange(len(units)), model.reading)
     with torch.no_grad():
@@ -103,7 +94,7 @@ def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     torch.manual_seed(0)
     model: Any = task.build_model(MODELS.get("transformer"), config)
     texts = lines(600, 3)
-    read = corpus(task, [[text] for text in texts], [[" ".join(text[:-1].split()[::-1]) + "."] for text in texts])
+    read = paired(task, [[text] for text in texts], [[" ".join(text[:-1].split()[::-1]) + "."] for text in texts])
     units, draw = planned_units(model.reading, read), np.random.default_rng(0)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(80):

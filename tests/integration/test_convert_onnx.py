@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import onnx_forms
 import pytest
 import small_system
 import torch
+from small_system import lines, paired
 
 from docnmt.cli.convert import main as convert
 from docnmt.core.batch import collate, planned_units
@@ -34,10 +35,6 @@ SHAPES: list[dict[str, Any]] = [
 ]  # fmt: skip
 #: The one with several layers of the decoder is always written as files.
 EXPORTED = [pytest.param(shape, marks=() if "output_bias" in shape else pytest.mark.slow) for shape in SHAPES]
-
-
-def lines(number: int, seed: int) -> list[str]:
-    return [line for document in small_system.text(number, 8, seed=seed) for line in document][:number]
 
 
 class Other:
@@ -104,8 +101,7 @@ def test_their_files_have_the_same_logits_at_every_token(exported: System) -> No
 def assert_logits(system: System) -> None:
     """In batches with padding, and of one text alone."""
     sources, targets, task, model = system.windows(3), system.windows(4), system.loaded.task, system.loaded.model
-    read = ParallelCorpus.from_lines(sources, task.source_tokenizer)
-    read = replace(read, target=ParallelCorpus.from_lines(targets, task.target_tokenizer).source)
+    read = paired(task, sources, targets)
     units = planned_units(model.reading, read)
     batch = collate(read, units, np.arange(len(units)), model.reading)
     texts = [[BOS, *text] for text in joined(task.target_tokenizer, targets)]

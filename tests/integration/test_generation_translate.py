@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_models
 import small_system
 import torch
 from sacrebleu.metrics.chrf import CHRF
@@ -21,7 +22,7 @@ from docnmt.apps.options import ModelsConfig
 from docnmt.cli import score
 from docnmt.core.batch import collate_source, last_sentence_units, planned_units
 from docnmt.core.scoring.discourse import ForcedExample, Question
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.scheduler import Encoding
 from docnmt.core.search.translate import SentenceResult, forced_scores, translate_corpus
 from docnmt.core.tokenizer import EOS
@@ -33,16 +34,10 @@ SHORT: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 4}
 
 
 def translate(
-    model: Any,
-    documents: list[list[str]] = DOCUMENTS,
-    search: SearchConfig | None = None,
-    generator: str = "beam_search",
+    model: Any, documents: Any = DOCUMENTS, search: Any = None, generator: str = "beam_search",
     **options: int,
-) -> list[SentenceResult]:
-    models = model if isinstance(model, list) else [model]
-    settings = GenerationConfig(generator=generator, **options)
-    search = search or BeamSearchConfig(**SHORT)
-    return list(translate_corpus(models, small_system.task(), small_system.corpus(documents), settings, search))
+) -> list[SentenceResult]:  # fmt: skip
+    return small_models.translate(model, documents, search or BeamSearchConfig(**SHORT), generator, **options)
 
 
 def undecided(arch: str, **options: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import plugins  # noqa: F401  registers them
 import pytest
+import small_models
 import small_system
 import torch
 from commands import SHORT
@@ -23,8 +24,8 @@ from docnmt.apps.commands.translating import LoadedModels
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
-from docnmt.core.search.translate import SentenceResult, first_of_documents, translate_corpus
+from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig
+from docnmt.core.search.translate import SentenceResult, first_of_documents
 from docnmt.core.translation_task import DocumentTranslation
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
@@ -49,15 +50,12 @@ SAMPLING = SamplingConfig(nbest=2, max_len_a=0.3, max_len_b=3)
 
 
 def translate(
-    model: Any, given: Sequence[str | None] | None = None, search: Any = SEARCH, documents: Any = DOCUMENTS,
-    window: int | None = None, **options: Any,
-) -> list[SentenceResult]:  # fmt: skip
-    models = model if isinstance(model, list) else [model]
+    model: Any, given: Sequence[str | None] | None = None, search: Any = SEARCH, documents: Any = DOCUMENTS
+) -> list[SentenceResult]:
     generator = {GreedyConfig: "greedy", SamplingConfig: "sampling"}.get(type(search), "beam_search")
-    task, corpus = small_system.task(), small_system.corpus(documents)
+    task = small_system.task()
     task.target_tokenizer = Numbers()  # type: ignore[assignment]
-    settings = GenerationConfig(generator=generator, **options)
-    return list(translate_corpus(models, task, corpus, settings, search, given=given, context_window=window))
+    return small_models.translate(model, documents, search, generator, task=task, given=given)
 
 
 def foreign(seed: int, share: float = 0.5) -> list[str | None]:

@@ -13,7 +13,6 @@ import small_system
 import torch
 from across_batches import NEAR
 from small_models import DOCUMENTS, assert_same, batch, build, collated, corpus, translate
-from small_models import translate as translated
 
 from docnmt.core.batch import collate, planned_units, structure_positions
 from docnmt.core.corpus import TokenArray
@@ -27,7 +26,6 @@ from docnmt.core.search.translate import (
     forced_scores,
     given_tokens,
     token_log_probs,
-    translate_corpus,
     translation,
 )
 from docnmt.core.tokenizer import BOS, BRK, EOS
@@ -121,10 +119,8 @@ ARCHITECTURES = ["hier_transformer", "cond_transformer", "hier_cond_transformer"
 SEARCH = BeamSearchConfig(beam=2, lenpen=0.0, max_len_a=0.5, max_len_b=4)
 
 
-def translate_of_context(
-    models: Any, window: int | None, documents: list[list[str]] = DOCUMENTS_OF_CONTEXT, **options: Any
-) -> Any:
-    return translated(models, documents, SEARCH, window=window, **options)
+def translate_of_context(model: Any, window: int | None, documents: Any = DOCUMENTS_OF_CONTEXT) -> list[SentenceResult]:
+    return translate(model, documents, SEARCH, window=window)
 
 
 @pytest.mark.parametrize(("name", "window"), [*zip(ARCHITECTURES, (0, 1, 2), strict=True), (ARCHITECTURES[2], 0)])
@@ -213,15 +209,8 @@ def models(system: str) -> list[Any]:
 
 
 def translate_of_windows(system: str, window: int | None, max_tokens: int = 8000) -> list[SentenceResult]:
-    options, corpus = (
-        GenerationConfig(generator="greedy", max_tokens=max_tokens),
-        small_system.corpus(DOCUMENTS_OF_WINDOWS),
-    )
-    return list(
-        translate_corpus(
-            models(system), small_system.task(), corpus, options, GREEDY, given=GIVEN, context_window=window
-        )
-    )
+    options = {"window": window, "given": GIVEN, "max_tokens": max_tokens}
+    return translate(models(system), DOCUMENTS_OF_WINDOWS, GREEDY, "greedy", **options)
 
 
 @pytest.mark.parametrize(("system", "window"), [("own text", 1), ("given text", 2), ("both", 50)])
@@ -234,10 +223,8 @@ def test_what_is_encoded_together_changes_nothing(system: str, window: int) -> N
 
 @pytest.mark.parametrize(("system", "max_tokens"), [("given text", 30), ("both", 1)])
 def test_a_shared_search_waits_for_what_is_read(system: str, max_tokens: int) -> None:
-    options, corpus = (
-        GenerationConfig(generator="greedy", max_tokens=max_tokens),
-        small_system.corpus(DOCUMENTS_OF_WINDOWS),
-    )
+    options = GenerationConfig(generator="greedy", max_tokens=max_tokens)
+    corpus = small_system.corpus(DOCUMENTS_OF_WINDOWS)
     task, network = small_system.task(), models(system)
     tokens = given_tokens(GIVEN, corpus.num_sentences, task.target_tokenizer)
     found: dict[int, Translation] = {}

@@ -34,6 +34,11 @@ def text(documents: int, sentences: int, seed: int = 0) -> list[list[str]]:
     ]
 
 
+def lines(number: int, seed: int) -> list[str]:
+    """So many of its sentences."""
+    return [line for document in text(number, 8, seed=seed) for line in document][:number]
+
+
 @functools.cache
 def tokenizer(vocab_size: int = 45) -> Tokenizer:
     return Tokenizer.train([line for document in text(40, 8, seed=9) for line in document], vocab_size)
@@ -46,6 +51,12 @@ def task(vocab_size: int = 45, **options: Any) -> DocumentTranslation:
 
 def corpus(documents: list[list[str]]) -> ParallelCorpus:
     return ParallelCorpus.from_lines(documents, tokenizer())
+
+
+def paired(task: Any, sources: list[list[str]], targets: list[list[str]]) -> ParallelCorpus:
+    """Documents and their translations."""
+    other = ParallelCorpus.from_lines(targets, task.target_tokenizer)
+    return replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=other.source)
 
 
 def corpus_of_text(lines: TextLines, own: Tokenizer | None = None) -> ParallelCorpus:
@@ -136,10 +147,7 @@ def target_log_probs(
     loaded: LoadedModel, sources: list[str], targets: list[str]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Logits (L, V) and their log-probabilities for each target, `</s>` included, in one pass, in float64."""
-    task: Any = loaded.task
-    corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
-    other = ParallelCorpus.from_lines([[text] for text in targets], task.target_tokenizer)
-    corpus = replace(corpus, target=other.source)
+    corpus = paired(loaded.task, [[text] for text in sources], [[text] for text in targets])
     model: Any = loaded.model
     units = planned_units(model.reading, corpus)
     batch = collate(corpus, units, np.arange(len(units)), model.reading)
