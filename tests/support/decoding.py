@@ -82,5 +82,9 @@ def random_model(number: int, prefix: tuple[int, ...]) -> Tensor:
     return torch.log_softmax(torch.from_numpy(noise).float(), dim=0)
 
 
-def search(distribution: Distribution, options: BeamSearchConfig, slots: Sequence[Slot]) -> list[list[Hypothesis]]:
-    return run(stepper(distribution), lambda new: PrefixState(new, options.beam), BeamSearch(options), slots)
+def search(
+    distribution: Distribution, how: BeamSearchConfig | Generator, slots: Sequence[Slot], capacity: int | None = None
+) -> list[list[Hypothesis]]:
+    """What a generator, or a beam search with these options, finds."""
+    generator = BeamSearch(how) if isinstance(how, BeamSearchConfig) else how
+    return run(stepper(distribution), lambda new: PrefixState(new, generator.width), generator, slots, capacity)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import small_system
 import torch
-from decoding import VOCABULARY, A, B, Distribution, PrefixState, random_model, run, search, stepper
+from decoding import VOCABULARY, A, B, Distribution, random_model, search
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
@@ -47,10 +47,6 @@ def scripted(script: dict[tuple[int, ...], dict[int, float]]) -> Distribution:
     return distribution
 
 
-def log_probability(distribution: Distribution, number: int, tokens: Sequence[int]) -> list[float]:
-    return [float(distribution(number, tuple(tokens[:i]))[token]) for i, token in enumerate(tokens)]
-
-
 SCRIPT = {
     (): {A: 0.6, B: 0.4},
     (A,): {A: 0.45, B: 0.35, EOS: 0.2},
@@ -60,18 +56,8 @@ SCRIPT = {
 }
 
 
-def test_beam_search_by_hand() -> None:
-    # A=.6 B=.4 | BE .36, AA .27, AB .21, AE .12 | ABE .168, AAE .135, AAA .135
-    found = search(scripted(SCRIPT), BeamSearchConfig(beam=2, nbest=2, lenpen=0.0, min_len=0), [Slot(0, (9,))])[0]
-    assert [h.tokens for h in found] == [(B, EOS), (A, B, EOS)]
-    assert [h.score for h in found] == pytest.approx([math.log(0.36), math.log(0.168)], abs=1e-6)
-    assert found[1].token_scores == pytest.approx([math.log(0.6), math.log(0.35), math.log(0.8)], abs=1e-6)
-
-
 def test_greedy_follows_the_best_token() -> None:
-    options = GreedyConfig(lenpen=0.0)
-    slots = [Slot(0, (3,))]
-    found = run(stepper(scripted(SCRIPT)), lambda new: PrefixState(new, 1), Greedy(options), slots)[0]
+    found = search(scripted(SCRIPT), Greedy(GreedyConfig(lenpen=0.0)), [Slot(0, (3,))])[0]
     assert [h.tokens for h in found] == [(A, A, EOS)]  # A A, then closed by its limit of three tokens
     assert found[0].score == pytest.approx(math.log(0.6 * 0.45 * 0.5), abs=1e-6)
 
@@ -148,16 +134,14 @@ def test_a_wide_beam_finds_the_best_of_all_texts(slot: Slot, options: dict[str, 
         assert found[0].token_scores == pytest.approx(best[0][2], abs=1e-5)
 
 
-@pytest.mark.parametrize("options", [BeamSearchConfig(beam=3, nbest=2), SamplingConfig(nbest=2, top_p=0.9)])
-def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) -> None:
+@pytest.mark.parametrize("how", [BeamSearchConfig(beam=3, nbest=2), Sampling(SamplingConfig(nbest=2, top_p=0.9))])
+def test_specials_are_never_written(how: Any) -> None:
     def loves_specials(number: int, prefix: tuple[int, ...]) -> Tensor:
         scores = random_model(number, prefix).clone()
         scores[[BOS, MASK, BRK]] += 10.0
         return scores
 
-    slots = [Slot(n, (7,)) for n in range(10)]
-    generator = BeamSearch(options) if isinstance(options, BeamSearchConfig) else Sampling(options)
-    for found in run(stepper(loves_specials), lambda new: PrefixState(new, generator.width), generator, slots):
+    for found in search(loves_specials, how, [Slot(n, (7,)) for n in range(10)]):
         assert all(not {BOS, MASK, BRK} & set(h.tokens) and h.tokens[-1] == EOS for h in found)
 
 
@@ -179,8 +163,7 @@ def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: 
 
     def results(slots: list[Slot], capacity: int) -> dict[int, list[Hypothesis]]:
         generator = classes[type(options)](options)  # type: ignore[arg-type]
-        begin = lambda entering: PrefixState(entering, generator.width)  # noqa: E731
-        found = run(stepper(random_model), begin, generator, slots, capacity)
+        found = search(random_model, generator, slots, capacity)
         return {slot.number: hypotheses for slot, hypotheses in zip(slots, found, strict=True)}
 
     slots = [Slot(n, (3 + n % 5,) * (1 + n % 3)) for n in range(12)]
@@ -190,14 +173,8 @@ def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: 
 
 def test_scores_that_are_no_numbers_are_refused() -> None:
     for generator in (BeamSearch(BeamSearchConfig()), Sampling(SamplingConfig())):
-        slots = [Slot(0, (4,))]
         with pytest.raises(ValueError, match="NaN"):
-            run(
-                stepper(lambda *_: torch.full((VOCABULARY,), math.nan)),
-                lambda new, width=generator.width: PrefixState(new, width),
-                generator,
-                slots,
-            )
+            search(lambda *_: torch.full((VOCABULARY,), math.nan), generator, [Slot(0, (4,))])
 
 
 def test_samples_follow_the_distribution_and_the_seed() -> None:
@@ -205,10 +182,10 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
 
     def samples(seed: int) -> list[tuple[int, ...]]:
         generator = Sampling(SamplingConfig(seed=seed, min_len=0))
-        found = run(stepper(scripted(SCRIPT)), lambda new: PrefixState(new, 1), generator, slots)
-        assert all(
-            list(h.token_scores) == pytest.approx(log_probability(scripted(SCRIPT), 0, h.tokens)) for [h] in found
-        )
+        found = search(scripted(SCRIPT), generator, slots)
+        for [h] in found:
+            prefixes = [scripted(SCRIPT)(0, h.tokens[:place]) for place in range(len(h.tokens))]
+            assert list(h.token_scores) == pytest.approx([float(p[t]) for p, t in zip(prefixes, h.tokens, strict=True)])
         return [h.tokens for [h] in found]
 
     first = samples(1)
@@ -255,8 +232,7 @@ Found = list[tuple[tuple[int, ...], float]]
 
 
 def diverse(options: Any, slots: list[Slot]) -> list[list[Hypothesis]]:
-    generator = DiverseBeamSearch(options)
-    return run(stepper(random_model), lambda new: PrefixState(new, generator.width), generator, slots)
+    return search(random_model, DiverseBeamSearch(options), slots)
 
 
 def config(beam: int, groups: int | None, strength: float, nbest: int | None = None) -> Any:
@@ -351,7 +327,7 @@ def test_the_most_useful_come_first_and_of_equal_ones_the_first() -> None:
 def test_temperature_raises_probabilities_to_its_inverse(temperature: float) -> None:
     slots = [Slot(n, (4,)) for n in range(400)]
     generator = Sampling(SamplingConfig(temperature=temperature))
-    found = run(stepper(scripted({(): {A: 0.8, B: 0.2}})), lambda new: PrefixState(new, 1), generator, slots)
+    found = search(scripted({(): {A: 0.8, B: 0.2}}), generator, slots)
     weights = [probability ** (1 / temperature) for probability in (0.8, 0.2)]
     expected = weights[0] / sum(weights)
     share = sum(hypothesis.tokens == (A, EOS) for [hypothesis] in found) / len(found)

@@ -148,13 +148,11 @@ def test_texts_are_counted_before_they_are_read(kind: str, monkeypatch: pytest.M
         made.append(self)
         return segment(self)
 
-    content = MANY[kind] if isinstance(MANY[kind], bytes) else str(MANY[kind]).encode()
-    languages = {"source_lang": "en", "target_lang": "de"}
     with inline.allowed(inline.Allowance(texts=60)):
-        assert len(read(content, kind, name="x", **languages).segments) == 60
+        assert len(document(kind, MANY[kind]).segments) == 60
     monkeypatch.setattr(inline.Inline, "segment", noted)
     with inline.allowed(inline.Allowance(texts=59)), pytest.raises(inline.TooMuch, match="60 texts"):
-        read(content, kind, name="x", **languages)
+        document(kind, MANY[kind])
     assert not made
 
 
@@ -163,7 +161,7 @@ def test_words_and_characters_of_one_text_are_counted_while_it_is_read() -> None
         for kind in ("txt", "md", "html", "json"):
             text = f'["{content}"]' if kind == "json" else content
             with inline.allowed(allowance), pytest.raises(inline.TooMuch):
-                read(text.encode(), kind, name="x", source_lang="en", target_lang="de")
+                document(kind, text)
 
 
 @pytest.fixture
@@ -174,6 +172,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         (inline, "MOST_MARKS", 400),
         (runs, "MOST_MARKS", 400),
         (markdown_parser, "MOST_MARKS", 400),
+        (html.Html, "most", 1_000),
         (xml, "MOST_ELEMENTS", 2_000),
         (packages, "_MOST_PARTS", 100),
     ):
@@ -193,6 +192,9 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("docx", package({f"word/header{n}.xml": "<a/>" for n in range(101)}), "100 parts"),
     ("mdx", "{" * 2_000, "400 marks"),
     ("xlf", XLF.format("<a/>" * 2_001), "x.xlf: "),
+    ("html", f"<p>One.</p>{'<b>' * 1_001}", "1,000 tags"),
+    ("epub", package({**PACKAGES["epub"], "OPS/b.xhtml": f"<p>One.</p>{'<b>' * 1_001}"}), "x.epub: OPS/b.xhtml: "),
+    ("po", f'{PO}msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[{"1" * 5000}] ""\n', "x.po: "),
 ]
 
 
@@ -268,7 +270,7 @@ def test_what_does_not_end_is_all_that_follows(rest: str) -> None:
             f'maxwidth="{"9" * 4301}"><source>a dog</source></trans-unit></body></file></xliff>'),
 ], ids=str)  # fmt: skip
 def test_numbers_and_characters_that_python_cannot_write_are_text(kind: str, content: str) -> None:
-    found = read(content.encode(), kind, name="x", source_lang="en", target_lang="de")
+    found = document(kind, content)
     assert [segment.text.encode() for segment in found.segments]
     assert found.write([found.unchanged(number) for number in range(len(found.segments))]) == content.encode()
     translate(found, Model())
@@ -281,18 +283,3 @@ def test_units_inside_of_a_unit_are_part_of_its_text() -> None:
     assert len(document("xlf", XLF.format(inside)).segments) == 1
     nested = '<tu><tuv xml:lang="en"><seg>a ' * depth + "b" + "</seg></tuv></tu>" * depth
     assert len(document("tmx", f"<tmx><body>{nested}</body></tmx>").segments) == 1
-
-
-@pytest.mark.parametrize("kind", ["html", "epub"])
-def test_tags_without_end_are_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html.Html, "most", 100)
-    page = f"<p>One.</p>{'<b>' * 101}"
-    content = page.encode() if kind == "html" else package({**PACKAGES["epub"], "OPS/b.xhtml": page})
-    with pytest.raises(UserError, match=r"^x\.(html|epub: OPS/b\.xhtml): .* 100 tags"):
-        document(kind, content)
-
-
-def test_a_plural_form_without_end_is_refused() -> None:
-    form = f'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[{"1" * 5000}] ""\n'
-    with pytest.raises(UserError, match=r"^x.po: "):
-        document("po", PO + form)
