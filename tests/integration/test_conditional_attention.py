@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention
+from docnmt.functional import conditional_attention, hierarchical_conditional_attention
 from docnmt.functional.selection import SelectionPolicy
-from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import SummaryEncoder, build_merge
 from docnmt.registry import MERGES
@@ -75,11 +74,6 @@ def attend_of_tree(tree, query_layout, key_layout, t, backend="dispatch", **opti
     return lambda *inputs: hierarchical_conditional_attention(*inputs, tree, **options)
 
 
-def tree_over(layout) -> SentenceTree:
-    vectors = torch.zeros(layout.num_sentences, 2)
-    return build_tree(vectors, layout.document_offsets, lambda left, right: left)
-
-
 DOCUMENTS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), max_size=11), min_size=1, max_size=4)
 
 
@@ -110,7 +104,7 @@ def test_backends_agree_at_the_size_of_a_document_of_tree(select_on, wide, monke
     generator = torch.Generator().manual_seed(3)
     lengths = [torch.randint(0, 6, (n,), generator=generator).tolist() for n in (150, 1, 17)]
     layout = DocumentLayout.from_lengths(lengths)
-    tree = tree_over(layout)
+    tree = reference.tree_over(layout)
     inputs = reference.random_inputs(layout, layout, tree.index.num_nodes, 0)
     dense, dispatch = (
         reference.values_and_gradients(attend_of_tree(tree, layout, layout, 3, backend, select_on=select_on), inputs)
@@ -127,7 +121,7 @@ def test_the_walk_is_the_papers_at_depth(select_on, count_copies, wide, monkeypa
     monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
     key_layout = DocumentLayout.from_lengths([[1, 2, 0, 1, 1, 0, 0] * 10, [2] * 33])
     query_layout = DocumentLayout.from_lengths([[3], [2]])
-    tree = tree_over(key_layout)
+    tree = reference.tree_over(key_layout)
     inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, 1)
     policy = SelectionPolicy(3, select_on=select_on)
     walk = attend_of_tree(tree, query_layout, key_layout, 3, select_on=select_on, count_copies=count_copies)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import small_system
 import torch
-from commands import SHORT
+from commands import SHORT, Run
 from small_models import batch, build
 
 from docnmt.core.batch import IGNORE
@@ -102,22 +101,14 @@ def test_a_closed_pointer_is_the_sentence_model_and_opens() -> None:
 # `--memory`: similar training sentences and their translations are read before each document.
 
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-def save_copying(folder: Path) -> None:
-    """A copying model of the folder's vocabulary."""
-    of = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
-    small_system.save(folder / "copy.safetensors", "copy_transformer_tiny", of=of)
-
-
 def rows(out: str) -> list[str]:
     """The lines of sentences, without those of scores."""
     return [line for line in out.splitlines() if re.match(r"[STHDP]-\d+\t", line)]
 
 
 def test_generate_reads_a_memory_and_keeps_the_numbers(run: Run, folder: Path) -> None:
-    save_copying(folder)
+    of = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
+    small_system.save(folder / "copy.safetensors", "copy_transformer_tiny", of=of)
     command = ["generate", "data", "--path", "copy.safetensors", *SHORT]
     plain = run(*command)[1]
     status, read, _ = run(*command, "--memory", "data", "--results-path", "recalled")

@@ -3,6 +3,7 @@
 import csv
 import sys
 from collections import Counter, defaultdict
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -30,15 +31,6 @@ def read(folder, split):
         (folder / f"{split}.{side}").read_text(encoding="utf-8").strip("\n").split("\n\n") for side in ("en", "de")
     ]
     return [list(zip(en.split("\n"), de.split("\n"), strict=True)) for en, de in zip(*sides, strict=True)]
-
-
-def questions(folder, name="contrastive.tsv"):
-    with (folder / name).open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    groups = defaultdict(list)
-    for row in rows:
-        groups[row["group"]].append(row)
-    return list(groups.values())
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
@@ -72,7 +64,9 @@ def verbs_of(sentence):
 
 
 def test_contrastive_groups_ask_what_only_the_context_answers(folder):
-    groups = questions(folder)
+    rows = (folder / "contrastive.tsv").read_text(encoding="utf-8").splitlines()
+    found = csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
+    groups = [list(group) for _, group in groupby(found, lambda row: row["group"])]
     cells = Counter((rows[0]["phenomenon"], int(rows[0]["distance"])) for rows in groups)
     assert set(cells.values()) == {GROUPS}
     assert set(cells) == {(p, d) for p in threads.PHENOMENA for d in documents.DISTANCES}

@@ -299,18 +299,13 @@ def write(path: Path, parts: list[tuple[str, str]]) -> Path:
     return path
 
 
-def pairs_of(path: Path, languages: tuple[str, str] = ("en", "de")) -> list[tuple[str, str | None]]:
-    document = read_document(
-        path.read_bytes(), "tmx", name=str(path), source_lang=languages[0], target_lang=languages[1]
-    )
-    return [(segment.text, segment.translation) for segment in document.segments]
-
-
 @pytest.mark.parametrize(("one", "other"), [(".md", ".html"), (".html", ".md")])
 def test_documents_become_a_memory(tmp_path: Path, capsys: Capture, one: str, other: str) -> None:
     source, target = write(tmp_path / f"letter.en{one}", ENGLISH), write(tmp_path / f"letter.de{other}", GERMAN)
     assert main([str(source), str(target), "-o", str(tmp_path / "out.tmx")]) == 0
-    assert pairs_of(tmp_path / "out.tmx") == PAIRS
+    made = (tmp_path / "out.tmx").read_bytes()
+    document = read_document(made, "tmx", name="out.tmx", source_lang="en", target_lang="de")
+    assert [(segment.text, segment.translation) for segment in document.segments] == PAIRS
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if LEFT in line] == [f"{source}: sentence 5 has no counterpart: {LEFT}"]
     assert not any("has no counterpart" in line and LEFT not in line for line in said)

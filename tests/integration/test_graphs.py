@@ -21,9 +21,8 @@ from docnmt.cli.train import main, parse
 from docnmt.core.training import criterions as form_choice
 from docnmt.core.training import graphed
 from docnmt.core.training.checkpoint import load_checkpoint
-from docnmt.core.training.run import Run
 from docnmt.core.training.start import prepare
-from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate
+from docnmt.core.training.trainer import open_epoch, set_learning_rate
 from docnmt.core.training.update import take_step
 from docnmt.functional import selection as nearest
 from docnmt.modules.layers import Dropout
@@ -143,17 +142,13 @@ def test_a_run_that_is_continued_has_the_same_bits(trainings: Trainings, monkeyp
     assert_alike(trainings.tensors("parts"), trainings.tensors("whole"))
 
 
-def opened(trainings: Trainings) -> tuple[Run, Epoch]:
-    run = prepare(parse(trainings.options("steps", "")))
-    run.model.train()
-    return run, open_epoch(run)
-
-
 @pytest.mark.usefixtures("flash")
 def test_a_loss_that_is_not_a_number_changes_no_weight(trainings: Trainings) -> None:
     trainings.patch.setenv("DOCNMT_GRAPHS", "on")
     with pretended.pretended():
-        run, epoch = opened(trainings)
+        run = prepare(parse(trainings.options("steps", "")))
+        run.model.train()
+        epoch = open_epoch(run)
         group = [epoch.plan[0]]
         for _ in range(3):
             set_learning_rate(run)

@@ -12,7 +12,7 @@ import pytest
 import small_system
 import torch
 from across_batches import NEAR
-from small_models import DOCUMENTS, assert_same, batch, build, collated, corpus, translate
+from small_models import DOCUMENTS, assert_same, batch, build, corpus, translate
 
 from docnmt.core.batch import collate, planned_units, structure_positions
 from docnmt.core.corpus import TokenArray
@@ -36,7 +36,7 @@ def test_what_a_joined_document_looks_like() -> None:
     model, data = build("doc_transformer"), corpus()
     units = planned_units(model.reading, data)
     number = next(n for n in range(len(units)) if units.last[n] - units.first[n] > 1)
-    one = collated(model, data, units, np.array([number]))
+    one = collate(data, units, np.array([number]), model.reading)
     assert data.target is not None
     sides = [
         [side[s].tolist() for s in range(units.first[number], units.last[number])]

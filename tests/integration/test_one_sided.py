@@ -29,9 +29,11 @@ from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, TranslationBatch, learned_units, planned_units
 from docnmt.core.corpus import ParallelCorpus, TextArray
 from docnmt.core.data_options import DocumentTranslationConfig
+from docnmt.core.read_corpus import TextLines
 from docnmt.core.scoring.metrics import evaluate
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig
 from docnmt.core.search.translate import translate_corpus
+from docnmt.core.split_sentences import of_sentences
 from docnmt.core.tokenizer import BOS, BRK
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.translation_task import TranslationDataset
@@ -235,15 +237,12 @@ TEXTS = {
 }
 
 
-def filled(text: str) -> list[str]:
-    return [line for line in text.split("\n") if line]
-
-
 @pytest.mark.parametrize("form", TEXTS)
 def test_a_document_is_answered_while_the_input_is_open(model: Path, form: str) -> None:
     """Each is sent when the one before it was answered; the answers are those of all at once."""
     parts = TEXTS[form]
-    written = [filled(at_once(model, "".join(parts[: n + 1]), form=form)) for n in range(len(parts))]
+    whole = [at_once(model, "".join(parts[: n + 1]), form=form) for n in range(len(parts))]
+    written = [list(filter(None, text.split("\n"))) for text in whole]
     ends = [len(each) for each in written[:2]]
     lines = written[-1]
     source, target = os.pipe()
@@ -266,7 +265,7 @@ def test_a_document_is_answered_while_the_input_is_open(model: Path, form: str) 
                 assert out.lines.get(timeout=HANGS) == line
     thread.join(timeout=HANGS)
     assert not failed
-    assert out.getvalue() == at_once(model, "".join(parts), form=form)
+    assert out.getvalue() == whole[-1]
 
 
 class Slow(io.BytesIO):
@@ -306,9 +305,6 @@ def test_an_endless_input_takes_constant_memory() -> None:
             return b"the dog sees a cat.\n\n" if self.left else b""
 
     arriving = Arriving(Endless(), name="stdin", translate=lambda text: kept.append(text.size), most=500)
-    from docnmt.core.read_corpus import TextLines
-    from docnmt.core.split_sentences import of_sentences
-
     for each in of_sentences(TextLines(arriving.blocks(), name="stdin")):
         arriving.add(each)
     arriving.flush()

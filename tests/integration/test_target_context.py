@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ import torch
 from attention_reference import assert_same_passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import OWN_TEXT, Numbers, batch, build
-from small_models import translate as translated
+from small_models import OWN_TEXT, Numbers, batch, build, translate
 
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig
@@ -63,9 +61,6 @@ def test_attention_to_earlier_summaries_word_by_word(lengths: list[list[int]], s
 
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
-SHORT: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 4}
-SEARCH = BeamSearchConfig(beam=2, nbest=2, **SHORT)
-translate = partial(translated, documents=DOCUMENTS, search=SEARCH)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +73,7 @@ def test_a_translation_scores_as_if_its_forerunners_were_forced(
     model, task = build(name, **options), small_system.task()
     task.target_tokenizer = Numbers()  # type: ignore[assignment]
     search = BeamSearchConfig(beam=2, lenpen=0.0, max_len_a=0.5, max_len_b=4)
-    results, texts = iter(translate(model, search=search, window=window, task=task)), []
+    results, texts = iter(translate(model, DOCUMENTS, search, window=window, task=task)), []
     for document in DOCUMENTS:
         found = [next(results).nbest[0] for _ in document]
         texts.append([each.text for each in found])

@@ -118,12 +118,16 @@ def test_faults_are_one_line_and_leave_nothing(
     assert not (tmp_path / "data").exists()
 
 
-def test_its_own_input_is_not_deleted(folder: Path) -> None:
-    table = write_table(folder / "train.tsv", 20, 1)
-    arguments = ["--task", "text_classification", "--valid", str(folder.parent / "valid.tsv"), "--overwrite"]
-    assert preprocess.main([*arguments, "--destdir", str(folder), "--train", str(table)]) == 2
+@pytest.mark.parametrize("task", ["text_classification", "nli"])
+def test_its_own_input_is_not_deleted(task: str, tmp_path: Path) -> None:
+    columns, table = 2 if task == "text_classification" else 3, tmp_path / "data" / "rows.tsv"
+    rows = [["label", "text", "text2"], ["neutral", "a dog", "a cat"], ["entailment", "a cat", "it"]]
+    (tmp_path / "rows.tsv").write_text("".join("\t".join(row[:columns]) + "\n" for row in rows))
+    words = ["--task", task, "--valid", str(tmp_path / "rows.tsv"), "--destdir", str(tmp_path / "data"), "--train"]
+    assert preprocess.main([*words, str(tmp_path / "rows.tsv")]) == 0
+    table.write_bytes((tmp_path / "rows.tsv").read_bytes())
+    assert preprocess.main([*words, str(table), "--overwrite"]) == 2
     assert table.exists()
-    table.unlink()
 
 
 def test_tables_are_read_as_they_say(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import torch
 from hypothesis import strategies
 from torch import Tensor
 
+from docnmt.functional import build_tree
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, subtract_largest
 from docnmt.functional.tree import SentenceTree, TreeIndex
 from docnmt.layout import DocumentLayout, Spans
@@ -33,6 +34,10 @@ class Inputs(NamedTuple):
 
 def spans(lengths: Sequence[int]) -> Spans:
     return Spans(torch.tensor([0, *itertools.accumulate(lengths)]))
+
+
+def tree_over(layout: DocumentLayout) -> SentenceTree:
+    return build_tree(torch.zeros(layout.num_sentences, 1), layout.document_offsets, lambda left, right: left)
 
 
 def random_inputs(

@@ -15,7 +15,6 @@ from docnmt.core.batch import TranslationBatch, collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.translate import SentenceResult, translate_corpus
-from docnmt.core.units import Units
 from docnmt.options import contradictions
 from docnmt.registry import MODELS
 
@@ -74,11 +73,7 @@ def corpus() -> ParallelCorpus:
 def batch(model: Any) -> TranslationBatch:
     data = corpus()
     units = planned_units(model.reading, data)
-    return collated(model, data, units, np.arange(len(units)))
-
-
-def collated(model: Any, data: ParallelCorpus, units: Units, chosen: np.ndarray) -> TranslationBatch:
-    return collate(data, units, chosen, model.reading)
+    return collate(data, units, np.arange(len(units)), model.reading)
 
 
 def translate(

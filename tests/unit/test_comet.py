@@ -62,17 +62,12 @@ def test_the_score_is_the_mean_over_windows(rows: list[dict[str, str]], window: 
         assert score == pytest.approx(np.mean([words for (a, b), words in spans if a <= number < b]))
 
 
-def files(tmp_path: Path) -> list[str]:
-    names = write(
-        tmp_path, src="s1\ns2\ns3\n\nt1\n", ref="r1\nr2\nr3\n\nu1\n", sys="a a\nb b\nc\n\nd\n", other="a\nb\nc\n\nd d\n"
-    )
-    return [str(path) for path in names]
-
-
 def test_the_command_gives_windows_intervals_and_sentences(
     tmp_path: Path, rows: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    src, ref, sys_, other = files(tmp_path)
+    sides = {"src": "s1\ns2\ns3\n\nt1\n", "ref": "r1\nr2\nr3\n\nu1\n"}
+    systems = {"sys": "a a\nb b\nc\n\nd\n", "other": "a\nb\nc\n\nd d\n"}
+    src, ref, sys_, other = map(str, write(tmp_path, **sides, **systems))
     arguments = ["--src", src, "--ref", ref, "--sys", sys_, "--comet", MODEL, "--comet-window", "2"]
     assert command.main([*arguments, "--paired", other, "--per-sentence", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)

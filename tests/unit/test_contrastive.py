@@ -267,18 +267,14 @@ def test_a_contrastive_test_set_asks_by_its_right_rows(tmp_path: Path) -> None:
 
 def test_ctxpros_and_contrapros_json(tmp_path: Path) -> None:
     entry = {"expected": "geht", "src segment": "It does.", "ref segment": "Es geht.", "rule": "DO.ELL", "more": 1}
-    pronoun = {
-        "src segment": "It is.", "ref segment": "Er ist.", "errors": [{"contrastive": "Es ist."}], "ante distance": 5,
-        "src pronoun": "It", "ref pronoun": "Er",
-    }  # fmt: skip
     ctxpro, contrapro, other = write_files(
-        tmp_path, **{"a.json": json.dumps([entry]), "b.json": json.dumps([pronoun]), "c.json": '[{"expected": 1}]'}
+        tmp_path, **{"a.json": json.dumps([entry]), "b.json": json.dumps([CONTRAPRO]), "c.json": '[{"expected": 1}]'}
     )
     assert read_questions(ctxpro) == [
         Question(ForcedExample((), "It does.", (), "Es geht."), "geht", {"rule": "DO.ELL"})
     ]
     (question,) = read_questions(contrapro)
-    assert (question.expected, question.example.target, question.labels["distance"]) == ("er", "Er ist.", ">3")
+    assert (question.expected, question.example.target, question.labels["distance"]) == ("sie", "Sie zerbrach.", ">3")
     with pytest.raises(UserError, match=r"'str'.*'int'"):
         read_questions(other)
 

@@ -7,7 +7,6 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -221,48 +220,22 @@ def test_faults_are_named_by_line(tmp_path: Path, name: str, text: str, message:
         read_pairs(tmp_path / name)
 
 
-@pytest.fixture
-def run(tmp_path: Path, vectors: Path) -> Callable[..., int]:
-    """docnmt-preprocess of PAIRS; keywords replace its options."""
-    options = {
-        "train": tsv(tmp_path / "train.tsv", PAIRS), "valid": jsonl(tmp_path / "valid.jsonl", PAIRS[2:]),
-        "vectors": vectors, "destdir": tmp_path / "data",
-    }  # fmt: skip
-
-    def run(**other: Path) -> int:
-        arguments = [text for name, value in (options | other).items() for text in (f"--{name}", str(value))]
-        return preprocess.main(["--task", "nli", *arguments])
-
-    return run
-
-
-def test_the_folder_holds_every_pair(
-    tmp_path: Path, run: Callable[..., int], capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run() == 0
+def test_the_folder_holds_every_pair(tmp_path: Path, vectors: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    train, valid = tsv(tmp_path / "train.tsv", PAIRS), jsonl(tmp_path / "valid.jsonl", PAIRS[2:])
+    files = ["--train", str(train), "--valid", str(valid), "--vectors", str(vectors), "--destdir", f"{tmp_path}/data"]
+    assert preprocess.main(["--task", "nli", *files]) == 0
     report = capfd.readouterr().err
     assert "dreams (2)" in report  # in the training and in the validation pairs
     task = Nli.load(NliConfig(), tmp_path / "data")
-    embeddings, stored = (
-        task.embeddings,
-        PairDataset.open(tmp_path / "data", "train", read_meta(tmp_path / "data")["files"]),
-    )
+    stored = PairDataset.open(tmp_path / "data", "train", read_meta(tmp_path / "data")["files"])
     gold = [row for row in PAIRS if row[0] != "-"]
     assert [NLI_LABELS[label] for label in stored.labels] == [row[0] for row in gold]
     for number, text in enumerate(text for _, *pair in gold for text in pair):
         expected = ["dreams" if word == "dreams" else word.lower() for word in words(text)]
-        found = [embeddings.words[row] for row in stored.sentences[number]]
+        found = [task.embeddings.words[row] for row in stored.sentences[number]]
         assert [word for word in found if word in expected] == [word for word in expected if word != "dreams"]
         assert len(found) == len(expected)
-    assert [len(vector) for vector in embeddings.vectors] == [len(embeddings.words)]
-
-
-def test_its_own_input_is_not_deleted(tmp_path: Path, run: Callable[..., int]) -> None:
-    assert run() == 0
-    inside = tsv(tmp_path / "data/train.tsv", PAIRS)
-    files = ["--train", str(inside), "--valid", str(tmp_path / "valid.jsonl"), "--destdir", str(tmp_path / "data")]
-    assert preprocess.main(["--task", "nli", *files, "--overwrite"]) == 2
-    assert inside.exists()
+    assert [len(vector) for vector in task.embeddings.vectors] == [len(task.embeddings.words)]
 
 
 # Accuracy, macro-F1 and the confusion matrix against scikit-learn and by hand.

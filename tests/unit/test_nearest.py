@@ -9,7 +9,7 @@ from torch import Tensor
 from docnmt.functional import selection as nearest
 from docnmt.functional.conditional import select, selective_attention, selective_attention_step
 from docnmt.functional.decoding import FEW, PackedKeys, RowLists, Shelf, attend_listed
-from docnmt.functional.dispatch import Plan, by_sentence
+from docnmt.functional.dispatch import by_sentence
 from docnmt.functional.selection import (
     Keys,
     Queries,
@@ -235,12 +235,6 @@ def test_an_overflow_stays_in_its_own_call(poison: float) -> None:
 # The plan of a dispatch: every assignment once, and little of a batch is padding.
 
 
-def plans(lengths: list[int], chosen: torch.Tensor) -> list[Plan]:
-    """Plans of a choice (h, Tq, t) among sentences of these lengths."""
-    layout = DocumentLayout.from_lengths([lengths])
-    return list(by_sentence(Selection(chosen, torch.zeros(chosen.shape)), layout.sentences))
-
-
 @pytest.mark.parametrize("queries", [1, 40, 3000])
 @pytest.mark.parametrize("skewed", [False, True])
 def test_every_assignment_has_one_row_of_its_own_sentence(queries: int, skewed: bool) -> None:
@@ -250,7 +244,8 @@ def test_every_assignment_has_one_row_of_its_own_sentence(queries: int, skewed: 
     if skewed:
         scores[:, :, 7] += 1
     chosen = scores.topk(4).indices
-    for plan in plans(lengths, chosen):
+    selection = Selection(chosen, torch.zeros(chosen.shape))
+    for plan in by_sentence(selection, DocumentLayout.from_lengths([lengths]).sentences):
         heads = chosen[plan.heads]
         assert sorted(plan.row.flatten().tolist()) == sorted(set(plan.row.flatten().tolist()))
         tile = torch.full((len(plan.slot),), -1)

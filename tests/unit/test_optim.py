@@ -142,15 +142,11 @@ LABELS = torch.tensor([0, 3, 2, IGNORE, 5, 4])
 BATCH: Any = SimpleNamespace(labels=LABELS, num_tokens=5)
 
 
-def task(words: list[str] = WORDS, language: str = "fr") -> Any:
-    """What the criterion asks of a task."""
-    return SimpleNamespace(target_lang=language, target_tokenizer=SimpleNamespace(vocabulary=lambda: words))
-
-
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_choice_of_a_form_is_that_of_the_whole_distribution(bias: bool) -> None:
     torch.manual_seed(0)
-    criterion = FormChoice.build(FormChoiceConfig(form_choice=3.0), task())
+    task: Any = SimpleNamespace(target_lang="fr", target_tokenizer=SimpleNamespace(vocabulary=lambda: WORDS))
+    criterion = FormChoice.build(FormChoiceConfig(form_choice=3.0), task)
     assert [each.tolist() for each in criterion.words] == [[2, 6], [0, 1, 5]]
     model = Features(len(LABELS), len(WORDS), bias=bias)
     plain, _, logs = LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, BATCH)

@@ -17,7 +17,6 @@ from docnmt.apps.report import (
     read_test_sets,
 )
 from docnmt.cli import score
-from docnmt.cli import score as command
 from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.metrics import Evaluation, evaluate
 from docnmt.core.scoring.report import PartScores, parts
@@ -83,19 +82,14 @@ def evaluated_of_parts() -> tuple[list[str], list[str], Evaluation]:
 
 
 @pytest.mark.parametrize("by", BY)
-def test_every_sentence_is_in_one_part_and_counts_add_up(by: str) -> None:
-    *_, evaluation = evaluated_of_parts()
-    found = parts(by, evaluation)
-    assert sorted(np.concatenate([part.sentences for part in found])) == list(range(90))
-    for name, counts in evaluation.sentence_counts.items():
-        summed = sum(counts[part.sentences].sum(axis=0) for part in found)
-        assert evaluation.score(name, summed) == evaluation.scores[name]
-
-
-@pytest.mark.parametrize("by", BY)
-def test_a_part_is_scored_as_its_sentences_are(by: str) -> None:
+def test_every_sentence_is_in_one_part_which_is_scored_as_its_sentences_are(by: str) -> None:
     hypothesis, reference, evaluation = evaluated_of_parts()
-    for part in parts(by, evaluation):
+    every = parts(by, evaluation)
+    assert sorted(np.concatenate([part.sentences for part in every])) == list(range(90))
+    for name, counts in evaluation.sentence_counts.items():
+        summed = sum(counts[part.sentences].sum(axis=0) for part in every)
+        assert evaluation.score(name, summed) == evaluation.scores[name]
+    for part in every:
         chosen = [[side[n] for n in part.sentences] for side in (hypothesis, reference)]
         found = evaluation.of_part(part.sentences)
         for metric, scorer in {"s-BLEU": BLEU(), "chrF": CHRF(), "TER": TER()}.items():
@@ -122,19 +116,15 @@ def test_documents_are_whole_in_parts_by_their_length() -> None:
     assert "d-BLEU" not in PartScores.of("position", {"system": evaluation}).scores["system"][0]
 
 
-def files(tmp_path: Path) -> list[str]:
-    text = "Das Haus ist alt .\nDas Haus ist rot .\n\nEin Hund bellt laut .\n"
-    return [str(path) for path in write(tmp_path, ref=text, sys=text.replace("rot", "neu"), other=text)]
-
-
 def test_the_command_prints_and_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ref, sys_, other = files(tmp_path)
+    text = "Das Haus ist alt .\nDas Haus ist rot .\n\nEin Hund bellt laut .\n"
+    ref, sys_, other = map(str, write(tmp_path, ref=text, sys=text.replace("rot", "neu"), other=text))
     arguments = ["--ref", ref, "--sys", sys_, "--by", "position", "--metrics", "TER"]
-    assert command.main(arguments) == 0
+    assert score.main(arguments) == 0
     table = [line.split("\t") for line in capsys.readouterr().out.splitlines() if "\t" in line]
     assert table[0] == ["position", "sentences", "documents", "s-BLEU", "chrF", "TER"]
     assert [row[:3] for row in table[1:]] == [["1", "2", "2"], ["2", "1", "1"]]
-    assert command.main([*arguments, "--paired", other, "--plot", f"{tmp_path}/by.svg", "--json"]) == 0
+    assert score.main([*arguments, "--paired", other, "--plot", f"{tmp_path}/by.svg", "--json"]) == 0
     assert (tmp_path / "by.svg").read_text(encoding="utf-8").startswith("<?xml")
     content = json.loads(capsys.readouterr().out)["of_parts"]
     assert content["parts"][1]["other"]["TER"] == 0

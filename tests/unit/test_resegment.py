@@ -25,7 +25,6 @@ from docnmt.apps.align import (
     align,
     log_tail,
 )
-from docnmt.cli import score as command
 from docnmt.cli.score import main as score
 from docnmt.core.formality import AddressRule, second_person
 from docnmt.core.scoring.consistency import score_address
@@ -108,7 +107,7 @@ def test_documents_in_another_order_are_matched_by_name(tmp_path: Path) -> None:
     assert found(reference, answers) == ["a b", "c d", "", "e f", "g h"]
     lines = tmp_path / "lines"
     arguments = ["--ref", str(reference), "--resegment", "--sys", str(answers), "--resegmented", str(lines)]
-    assert command.main(arguments) == 0
+    assert score(arguments) == 0
     assert lines.read_text() == "a b\nc d\n\n\ne f\n\ng h\n"
     assert read_layout(reference).align(lines) == ["a b", "c d", "", "e f", "g h"]
 
@@ -269,17 +268,17 @@ def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, cap
     )
     output = tmp_path / "lines"
     arguments = ["--ref", str(reference), "--resegment", "--sys", str(system), "--resegmented", str(output)]
-    assert command.main(arguments) == 0
+    assert score(arguments) == 0
     scores, said = capfd.readouterr()
     found = [re.fullmatch(rf"note: {system}: document (\d) .*", line) for line in said.splitlines()]
     assert [each and each[1] for each in found] == ["2", "3"]
     assert "300 %" in said
     assert output.read_text(encoding="utf-8") == "a b c d .\n\n\n\n\nm m m m .\n"
-    assert command.main(["--ref", str(reference), "--sys", str(output)]) == 0
+    assert score(["--ref", str(reference), "--sys", str(output)]) == 0
     assert capfd.readouterr().out == scores
-    assert command.main(arguments) == 1
+    assert score(arguments) == 1
     assert "--overwrite" in capfd.readouterr().err
-    assert command.main([*arguments, "--overwrite"]) == 0
+    assert score([*arguments, "--overwrite"]) == 0
 
 
 def test_another_number_of_documents_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from attention_reference import Inputs, assert_same, documents, links, random_inputs, selective, values_and_gradients
+from attention_reference import (
+    Inputs,
+    assert_same,
+    documents,
+    links,
+    random_inputs,
+    selective,
+    tree_over,
+    values_and_gradients,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -29,10 +38,6 @@ POLICIES: list[tuple[bool, dict[str, Any]]] = [
     (True, {"always_own": True}),
     (True, {"always_own": True, "select_on": "node"}),
 ]
-
-
-def tree_over(layout: DocumentLayout) -> SentenceTree:
-    return build_tree(torch.zeros(layout.num_sentences, 1), layout.document_offsets, lambda left, right: left)
 
 
 def keys_of(x: Inputs, layout: DocumentLayout, tree: SentenceTree | None) -> Keys:
@@ -163,12 +168,6 @@ def test_same_choice_as_a_stable_sort(n, rows, t, seed, ties):
 SCORES = [-torch.inf, -2.5, -1.0, -1e-38, -0.0, 0.0, 1e-38, 1.0, 1.0 + 2**-23, 2.5, torch.inf]
 
 
-def one_by_one(scores, parents, t):
-    """Of one query: scores (T, 2), places (T,) → the t best (score, place)."""
-    places = [2 * p + side for p in parents for side in (0, 1)]
-    return sorted(zip(scores, places, strict=True), key=lambda pair: (-pair[0], pair[1]))[:t]
-
-
 @settings(max_examples=60)
 @given(width=st.sampled_from([1, 2, 4, 8, 16]), data=st.data())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -178,7 +177,8 @@ def test_best_children_are_those_of_a_sort(dtype, width, data):
     some = st.sampled_from([0, 1, 2, 3, 500, 2**29]) | st.integers(4, 400)
     parents = data.draw(st.lists(some, min_size=width, max_size=width, unique=True))
     scores = data.draw(st.lists(st.sampled_from(SCORES), min_size=2 * width, max_size=2 * width))
-    expected = one_by_one(scores, parents, t)
+    pairs = zip(scores, (2 * p + side for p in parents for side in (0, 1)), strict=True)
+    expected = sorted(pairs, key=lambda pair: (-pair[0], pair[1]))[:t]
     inputs = torch.tensor(scores, dtype=dtype).view(width, 1, 2), torch.tensor(parents).view(width, 1)
     values, places = ranked_children(inputs[0].clone(), inputs[1], t)
     assert list(zip(values.flatten().tolist(), places.flatten().tolist(), strict=True)) == [
@@ -195,7 +195,7 @@ def test_float32_chooses_what_float64_chooses(t, wide, monkeypatch):
     random = torch.Generator().manual_seed(t)
     lengths = [torch.randint(0, 3, (n,), generator=random).tolist() for n in (1, 200, 9, 0, 33)]
     keys, queries = DocumentLayout.from_lengths(lengths), DocumentLayout.from_lengths([[5], [40], [9], [2], [3]])
-    tree = build_tree(torch.zeros(keys.num_sentences, 1), keys.document_offsets, lambda left, right: left)
+    tree = tree_over(keys)
     node_k = torch.randint(-2, 3, (tree.index.num_nodes, 2, 4), generator=random).float()
     sentence_q = torch.randint(-2, 3, (queries.num_tokens, 2, 4), generator=random).float()
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from varlen_emulation import EMULATED
 
-from docnmt.functional import build_tree
 from docnmt.functional import dispatch as varlen_plan
 from docnmt.functional import packed as varlen
 from docnmt.functional.conditional import select
@@ -36,7 +35,7 @@ def read(
     way: Attend, policy: SelectionPolicy, queries: DocumentLayout, keys: DocumentLayout, *, tree: bool, seed: int = 0
 ) -> list[Tensor]:
     """The output and the gradients of the five inputs."""
-    index = build_tree(torch.zeros(keys.num_sentences, 1), keys.document_offsets, lambda a, b: a).index
+    index = reference.tree_over(keys).index
     sizes = index.num_nodes if tree else keys.num_sentences
     inputs = reference.random_inputs(queries, keys, sizes, seed)
     inputs = inputs._replace(v=inputs.v.detach()[..., :-1].clone().requires_grad_())  # flash attention has one width
