@@ -162,6 +162,13 @@ def test_a_reference_is_a_mark_of_its_own(kind: str) -> None:
     assert order == sorted(order)
 
 
+def test_references_of_word_in_runs_of_their_own_and_links_of_several() -> None:
+    notes = f"{run('They had two rivers.')}{run('1', RAISED)}{run('*', RAISED)}{run(' The end.')}"
+    assert written("docx", word(f"<w:p>{notes}</w:p>"))[0] == ["They had two rivers.", "The end."]
+    link = f"<w:hyperlink w:anchor='n'>{run('see')}<w:r><w:tab/></w:r>{run('it')}</w:hyperlink>"
+    assert written("docx", word(f"<w:p>{link}{run(' now.')}</w:p>"))[0] == ["see", "it now."]
+
+
 @pytest.mark.parametrize(
     ("before", "text"),
     [
@@ -187,6 +194,19 @@ def test_hidden_text_of_word_stays_and_is_named() -> None:
     assert " nor that" in out
     assert out.count("<w:vanish/>") == 1
     assert not document("docx", word(f"<w:p>{run('One dog')}</w:p>")).left
+
+
+def test_hidden_text_of_opendocument_stays_and_is_named() -> None:
+    hide = '<style:style style:name="Off"><style:text-properties text:display="none"/></style:style>'
+    one = 'One <text:span text:style-name="Off">not this </text:span>dog<text:hidden-text text:string-value="nor it"/>'
+    body = ODT.replace("</office:automatic-styles>", f"{hide}</office:automatic-styles>").format(
+        f'{one}</text:p><text:p text:style-name="Off">Nor that'
+    )
+    source = package({"content.xml": body})
+    assert document("odt", source).left == ["content.xml: hidden text"]
+    asked, out = written("odt", source)
+    assert asked == ["One dog"]
+    assert all(kept in out for kept in ("not this ", "nor it", "Nor that", "ONE ", "DOG"))
 
 
 def test_a_reference_stays_at_the_end_of_its_sentence() -> None:

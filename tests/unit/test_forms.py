@@ -59,6 +59,12 @@ def test_marks_of_documents_and_paragraphs(corpus: Corpus) -> None:
     assert len([note for note in facts.notes if "10 of 10" in note]) == 2
 
 
+def test_separators_inside_of_lines_are_noted(corpus: Corpus) -> None:
+    for sign in ("_eos", "<SEP>"):
+        facts = corpus.write(en=f"A.\nOne. {sign} Two.\n", de="B.\nEins. Zwei.\n").read()[2]
+        assert ["c.en" in note and f"'{sign}' in line 2" in note for note in facts.notes] == [True]
+
+
 def test_levels_are_labels_and_other_columns_are_not_read(corpus: Corpus) -> None:
     corpus.write(
         en="a\nb\nc\n\nd\n", de="A\nB\nC\n\nD\n", levels_tsv="5\t2\thead\tx\n5\t4\tpara\t\n6\t4\tpara\t7\n\n6\t4\t\t\n"

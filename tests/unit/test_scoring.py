@@ -322,6 +322,14 @@ def test_translations_that_are_all_empty_are_scored(tmp_path, capsys):
     assert "error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("text", "named"), [("<seg>A dog.\n", "SGML"), ("这是一个测试。\n", "13a"), ("A dog.\n", "")])
+def test_texts_that_are_no_sentences_are_named(text, named, tmp_path, capsys):
+    ref, sys_ = write(tmp_path, ref=text, sys=text)
+    assert command.main(["--ref", str(ref), "--sys", str(sys_)]) == 0
+    notes = capsys.readouterr().err.splitlines()
+    assert [named in note for note in notes] == [True] * bool(named)
+
+
 def test_command_refuses_what_has_no_effect(capsys):
     for words, named in (
         ("--ref r --sys s --context none", "--contrastive"),

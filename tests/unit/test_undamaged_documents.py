@@ -190,6 +190,7 @@ KEPT: list[tuple[str, str, str | list[str], list[str]]] = [
     ("html", '<meta charset="utf-16"><p>A dog</p>', '<meta charset="utf-16"><p>A DOG</p>', []),
     ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n<i>One\n\n00:03.000 --> 00:04.000\ntwo</i> &lt;b>\n",
      "WEBVTT\n\n00:01.000 --> 00:02.000\n<i>ONE\n\n00:03.000 --> 00:04.000\nTWO</i> &lt;b>\n", []),
+    ("html", "<p>un<wbr>do <b>i</b>t</p>", "<p>UN<wbr>DO <b>I</b>T</p>", ["undo it"]),
     ("yaml", "a: &x # why\n  one dog\n", "a: &x # why\n  ONE DOG\n", []),
     ("txt", "one\fdog\n", "ONE\fDOG\n", []),
     ("srt", f"{TIMES}-5 degrees, dogs -\n-\n", [f"{TIMES}-5 DEGREES, DOGS -\n-\n"], ["-5 degrees, dogs -"]),
@@ -197,6 +198,8 @@ KEPT: list[tuple[str, str, str | list[str], list[str]]] = [
      [">A    B\tC</target>"], []),
     ("fodt", FODT.format("<text:p>See <text:bookmark-ref>Part 3</text:bookmark-ref> now</text:p>"),
      ["SEE <text:bookmark-ref>Part 3</text:bookmark-ref> NOW"], ["See Part 3 now"]),
+    ("fodt", FODT.format('<text:p>A<text:s text:c="2"/>dog<text:s/>and a cat.</text:p>'),
+     ['<text:p>A<text:s text:c="2"/>DOG AND A CAT.</text:p>'], ["A", "dog and a cat."]),
     ("fodt", FODT.format("<text:p>A <office:annotation><text:p>no</text:p></office:annotation><text:span>dog"
                          "</text:span></text:p>"),
      ["<office:annotation><text:p>no</text:p></office:annotation><text:span>DOG</text:span>"], ["A dog"]),
@@ -286,6 +289,8 @@ WORDS = [
     (paragraph(text("A "), f"<w:ruby><w:rt><w:r>{text('kat')}</w:r></w:rt><w:rubyBase><w:r>{text('cat')}</w:r>"
                "</w:rubyBase></w:ruby>", text(" here.")), [">kat<", ">CAT<"], "A cat here."),
     (paragraph(text("  One.  Two"), text("   ")), [">  <", ">ONE.  TWO<", ">   <"], "One."),
+    (f"<w:p><w:r>{text('See page ')}</w:r><w:fldSimple><w:r>{text('3')}</w:r></w:fldSimple></w:p>",
+     [">3<", "SEE PAGE "], "See page 3"),
     (paragraph(text("A so\u00adlid ten\u00a0km.")), [">A SOLID TEN\u00a0KM.<"], "A solid ten\u00a0km."),
 ]  # fmt: skip
 
