@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 import safetensors.torch
 import small_system
 import torch
+from commands import translated
 from parallel_text import ParallelText
 from small_system import target_log_probs as log_probs
 
@@ -25,7 +24,6 @@ from docnmt.cli.convert import main as convert
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
-from docnmt.cli.translate import main as translate
 from docnmt.core.corpus import (
     ParallelCorpus,
     read_meta,
@@ -66,12 +64,10 @@ def test_raw_text_is_translated_with_nothing_else(
 ) -> None:
     assert convert([str(folder), str(tmp_path / "own"), "--to", "docnmt"]) == 0
     texts = marian.sentences(12, "source", seed=1)
-    source = io.TextIOWrapper(io.BytesIO("\n".join(texts).encode() + b"\n"), encoding="utf-8")
-    monkeypatch.setattr(sys, "stdin", source)
-    options = ["--max-len-a", "0", "--max-len-b", "10", "--min-len", "0", "--input-format", "corpus", "--beam", "2"]
-    assert translate(["--path", str(tmp_path / "own"), *options]) == 0
-    expected, _ = marian.Loaded(folder).translate(texts, 2, 10)
-    assert capsys.readouterr().out == "".join(f"{text}\n" for text in expected)
+    options = ["--max-len-a", "0", "--max-len-b", "10", "--min-len", "0", "--input-format", "corpus"]
+    found = translated(tmp_path / "own", "\n".join(texts) + "\n", monkeypatch, *options)
+    assert found.splitlines() == marian.Loaded(folder).translate(texts, 2, 10)[0]
+    capsys.readouterr()
     assert inspect([str(tmp_path / "own")]) == 0
     assert "--activation                   swish" in capsys.readouterr().out
 

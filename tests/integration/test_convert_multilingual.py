@@ -5,9 +5,7 @@ The models have random weights and several shapes. Transformers searches by docn
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from commands import translated
 from parallel_text import ParallelText
 
 models = pytest.importorskip("multilingual_models", reason="transformers is not installed")
@@ -195,17 +194,14 @@ def test_commands_and_python_translate_into_the_language_asked_for(
     assert convert([str(tmp_path / "theirs"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
     theirs, texts = models.Loaded(tmp_path / "theirs"), SOURCES[:6]
     limits = {"max_len_a": 0, "max_len_b": LIMIT, "min_len": 0}
-    options = ["--path", str(tmp_path / "own"), "--input-format", "corpus", "--beam", "2"]
+    options = ["--input-format", "corpus"]
     options += [word for name, value in limits.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     loaded = docnmt.load(tmp_path / "own")
     for source, target in (("eng_Latn", "rus_Cyrl"), ("fra_Latn", "zho_Hans")):
         theirs.languages(source, target)
         expected = [theirs.text(rows) for rows in theirs.translate(texts, 2, LIMIT)[0]]
-        given = io.TextIOWrapper(io.BytesIO("\n".join(texts).encode() + b"\n"), encoding="utf-8")
-        monkeypatch.setattr(sys, "stdin", given)
-        capsys.readouterr()
-        assert translate([*options, "--source-lang", source, "--target-lang", target]) == 0
-        said = capsys.readouterr().out.splitlines()
+        direction = ["--source-lang", source, "--target-lang", target]
+        said = translated(tmp_path / "own", "\n".join(texts) + "\n", monkeypatch, *options, *direction).splitlines()
         found = loaded.translate(texts, beam=2, source_lang=source, target_lang=target, **limits)
         assert said == [each.text for each in found]
         assert [each.text for each in found] == expected
@@ -215,7 +211,8 @@ def test_commands_and_python_translate_into_the_language_asked_for(
         scores = loaded.score(texts, TARGETS[:6], source_lang=source, target_lang=target)
         # of the tokens after the tag
         assert scores == pytest.approx([float(each) for each in forced], rel=1e-5, abs=1e-4)
-    assert translate([*options, "--target-lang", "de"]) == 2
+    capsys.readouterr()
+    assert translate(["--path", str(tmp_path / "own"), *options, "--target-lang", "de"]) == 2
     assert "--target-lang de" in one_line(capsys)
 
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 import small_models
 import small_system
 import torch
-from commands import SHORT
+from commands import SHORT, Run
 from small_models import OWN_TEXT, Numbers, build
 
 from docnmt.apps.commands.translating import LoadedModels
@@ -124,9 +124,6 @@ def test_the_share_of_a_document_is_rounded_down(share: float, firsts: list[int]
     for (begin, end), first in zip(itertools.pairwise(offsets), firsts, strict=True):
         assert given[begin:end] == [*texts[begin : begin + first], *[None] * (end - begin - first)]
     assert first_of_documents(texts * 8, [0, 100], 0.29).count(None) == 83  # 0.29 * 100 is less than 29 in floats
-
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 def rounded(lines: list[str]) -> list[str]:
