@@ -9,21 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parallel_text import documents, read_all, translate
+from parallel_text import Read, documents, read_all, translate
 
-from docnmt.core.corpus import Structure
 from docnmt.core.data_options import parse_columns
-from docnmt.core.read_corpus import Facts, Reading, find_split
+from docnmt.core.read_corpus import Reading, find_split
 from docnmt.runtime.system import UserError
-
-Read = tuple[list[tuple[str, ...]], Structure, list[str], Facts]
 
 
 def read(path: Path | str, *columns: str, one_sided: Any = None) -> Read:
     parsed, problems = parse_columns(columns)
     assert problems == []
-    texts, structure, facts, names = read_all(find_split(str(path), Reading(("en", "de"), parsed, one_sided)))
-    return texts, structure, names, facts
+    return read_all(find_split(str(path), Reading(("en", "de"), parsed, one_sided)))
 
 
 def problem(path: Path, *columns: str, one_sided: Any = None) -> str:
@@ -85,7 +81,7 @@ def test_every_kind_gives_what_plain_text_gives(tmp_path: Path, plain: Read, kin
         path = write(path.with_name(path.name + ".gz"), gzip.compress(data[:99]) + gzip.compress(data[99:]))
     if kind.endswith(".zst"):
         path = write(path.with_name(path.name + ".zst"), pytest.importorskip("zstandard").compress(path.read_bytes()))
-    texts, structure, names, facts = read(path, *columns)
+    texts, structure, facts, names = read(path, *columns)
     assert texts == plain[0]
     for name in ("document_offsets", "blank_lines", "levels"):
         assert getattr(structure, name).tolist() == getattr(plain[1], name).tolist()
@@ -151,14 +147,14 @@ def test_opus_files_with_documents(tmp_path: Path) -> None:
         tmp_path / "Corpus.de-en.ids",
         "de/1.xml\ten/1.xml\t1\t1\nde/1.xml\ten/1.xml\t2\t2 3\nde/2.xml\ten/2.xml\t1\t1\n",
     )
-    texts, structure, names, _ = read(tmp_path / "Corpus.de-en")
+    texts, structure, _, names = read(tmp_path / "Corpus.de-en")
     assert texts == [("a", "A"), ("b", "B"), ("c", "C")]
     assert structure.document_offsets.tolist() == [0, 2, 3]
     assert names == ["de/1.xml en/1.xml", "de/2.xml en/2.xml"]
     ids = tmp_path / "Corpus.de-en.ids"
     write(tmp_path / "Corpus.de-en.ids.gz", gzip.compress(ids.read_bytes()))
     ids.unlink()
-    assert read(tmp_path / "Corpus.de-en")[2] == names
+    assert read(tmp_path / "Corpus.de-en")[3] == names
     (tmp_path / "Corpus.de-en.ids.gz").unlink()
     write(tmp_path / "Corpus.de-en.ids", "x\nx\nx\n")
     assert "Corpus.de-en.ids:1" in problem(tmp_path / "Corpus.de-en")
@@ -232,7 +228,7 @@ def test_a_row_of_parquet_is_named_by_its_number(tmp_path: Path) -> None:
 def test_linked_documents(tmp_path: Path, kind: Any) -> None:
     """DocHPLT: several sentences of a link become one, those of no link have no partner."""
     path = kind(tmp_path / f"hplt.{kind.__name__}", [HPLT, {**HPLT, "src_doc_id": "c"}])
-    texts, structure, names, _ = read(path)
+    texts, structure, _, names = read(path)
     assert texts == [("one", "eins"), ("two", ""), ("three four", "drei")] * 2
     assert structure.document_offsets.tolist() == [0, 3, 6]
     assert names == ["a b", "c b"]
