@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_system
+from commands import until
 from parallel_text import ParallelText, documents, translate
 
 from docnmt.cli import preprocess
@@ -230,15 +231,6 @@ def start(text: ParallelText, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
 
 
-def wait_for_temporary(text: ParallelText, process: subprocess.Popen[str]) -> None:
-    """Until it writes."""
-    deadline = time.monotonic() + 60
-    while not any(file.suffix == ".bin" for folder in leftovers(text) for file in folder.iterdir()):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_a_full_disk(made: ParallelText) -> None:
     before = contents(made.data)
 
@@ -259,7 +251,7 @@ def test_an_interrupt(made: ParallelText) -> None:
     """What SIGTERM does: `test_sigterm_ends_it_at_once`."""
     before = contents(made.data)
     process = start(made)
-    wait_for_temporary(made, process)
+    until(lambda: any(file.suffix == ".bin" for folder in leftovers(made) for file in folder.iterdir()))
     process.send_signal(signal.SIGINT)
     assert "interrupted" in process.communicate(timeout=60)[1].splitlines()[-1]
     assert process.returncode == 130
@@ -270,19 +262,12 @@ def test_an_interrupt(made: ParallelText) -> None:
 @pytest.mark.slow
 def test_workers_end_with_a_killed_parent(made: ParallelText) -> None:
     process = start(made, "--workers", "2")
-    children: list[int] = []
-    deadline = time.monotonic() + 60
-    while len(children) < 3 and process.poll() is None and time.monotonic() < deadline:
-        listing = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-        children = [int(child) for child in listing.split()]  # two workers and multiprocessing's resource tracker
-        time.sleep(0.005)
-    assert len(children) == 3
+    listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until(lambda: len(listing.read_text().split()) == 3)  # two workers and multiprocessing's resource tracker
+    children = [int(child) for child in listing.read_text().split()]
     process.kill()
     process.communicate(timeout=60)
-    deadline = time.monotonic() + 20
-    while any(_alive(child) for child in children) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(_alive(child) for child in children)
+    until(lambda: not any(_alive(child) for child in children))
 
 
 def _alive(process: int) -> bool:
@@ -338,9 +323,7 @@ def test_sigterm_ends_it_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "docnmt.cli.preprocess", *text.arguments("--vocab-size", "8000")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        deadline = time.monotonic() + 60
-        while not children.read_text() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: bool(children.read_text()))
         child = int(children.read_text())
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)

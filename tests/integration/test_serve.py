@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import signal
-import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sample_documents
 import small_system
-from commands import SHORT, translated
+from commands import SHORT, translated, until
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from served import Served, serve
@@ -51,25 +51,7 @@ def test_requests_at_once_get_what_the_command_gives_each_alone(
         assert answer == {"text": translated(document_model, f"{text}\n\n", monkeypatch, *SHORT)}
 
 
-MARKDOWN = """# The *dog*
-
-The old `code` sees a [tree](http://a.example). A cat finds it.
-
-- the river
-"""
-PO = r"""msgid ""
-msgstr ""
-"Content-Type: text/plain; charset=UTF-8\n"
-
-msgid "a dog"
-msgstr "ein Hund"
-
-msgid "a cat"
-msgstr ""
-"""
-
-
-@pytest.mark.parametrize(("name", "content"), [("a.md", MARKDOWN), ("b.po", PO)])
+@pytest.mark.parametrize(("name", "content"), [("a.md", sample_documents.MD), ("b.po", sample_documents.PO)])
 def test_a_file_is_what_the_command_makes_of_it(
     name: str, content: str, running: Served, document_model: Path, tmp_path: Path
 ) -> None:
@@ -137,25 +119,18 @@ def test_a_client_that_goes_frees_its_rows(running: Served) -> None:
     head = (
         f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     )
-    host, port = running.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as raw:
+    with running.connected() as raw:
         raw.sendall(f"{head}\r\n\r\n".encode() + body)
         with running.client() as client:
-            wait_for(client, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
+            until(lambda: metric(client, "sentences_at_work") > 0)
     with running.client() as client:
-        wait_for(client, lambda metrics: metrics["docnmt_sentences_at_work"] == metrics["docnmt_requests_active"] == 0)
+        until(lambda: metric(client, "sentences_at_work") == metric(client, "requests_active") == 0)
     assert "499" in running.log.read_text()
 
 
-def wait_for(client: object, holds: object) -> None:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        lines = client.get("/metrics").text.splitlines()  # type: ignore[attr-defined]
-        metrics = {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
-        if holds(metrics):  # type: ignore[operator]
-            return
-        time.sleep(0.05)
-    raise AssertionError(metrics)
+def metric(client: Any, name: str) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"docnmt_{name} "))
 
 
 def memory(served: Served) -> int:
@@ -165,10 +140,9 @@ def memory(served: Served) -> int:
 
 
 def test_a_hundred_megabytes_are_refused_early_and_kept_nowhere(running: Served) -> None:
-    host, port = running.address.removeprefix("http://").split(":")
     before = memory(running)
     head = "POST /translate/file?name=a.docx HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n"
-    with socket.create_connection((host, int(port)), timeout=10) as client:
+    with running.connected() as client:
         client.sendall(head.encode() + b"a" * 1000)
         assert b" 413 " in client.recv(4096)  # before it was sent
     with running.client() as other:
@@ -190,12 +164,9 @@ def test_logs_have_a_line_a_request_and_no_text(running: Served) -> None:
     with running.client() as client:
         client.post("/translate?secret=hippopotamus", json={"text": "hippopotamus"})
         client.get("/hippopotamus")
-    end = time.monotonic() + 10  # a line is written after its answer
-    while "GET other 404" not in (log := running.log.read_text()) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert "hippopotamus" not in log
-    assert "POST /translate 400" in log  # a parameter that is none
-    assert "GET other 404" in log
+    until(lambda: "GET other 404" in running.log.read_text())  # a line is written after its answer
+    assert "hippopotamus" not in running.log.read_text()
+    assert "POST /translate 400" in running.log.read_text()  # a parameter that is none
 
 
 def test_what_no_proxy_says_is_not_believed(running: Served) -> None:
@@ -221,7 +192,7 @@ def test_a_token_is_asked_for_and_sigterm_finishes_what_is_at_work(document_mode
             assert client.post("/translate", json={"text": "a"}, headers=headers).status_code == 200
             coming = pool.submit(lambda: client.post("/translate", json={"documents": documents}, headers=headers))
             with served.client(headers=headers) as other:
-                wait_for(other, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
+                until(lambda: metric(other, "sentences_at_work") > 0)
             served.process.send_signal(signal.SIGTERM)
             answer = coming.result()
         assert answer.status_code == 200
@@ -238,10 +209,10 @@ def test_what_the_end_breaks_off_is_told_so(document_model: Path, tmp_path: Path
     with started as served, served.client() as client, ThreadPoolExecutor(2) as pool:
         coming = [pool.submit(client.post, "/translate", json={"documents": documents}, headers=headers)]
         with served.client() as other:
-            wait_for(other, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
+            until(lambda: metric(other, "sentences_at_work") > 0)
             text = "\n".join(documents[0] * 40)
             coming.append(pool.submit(client.post, "/translate/file?name=a.txt", content=text))
-            wait_for(other, lambda metrics: metrics["docnmt_requests_active"] == 2)
+            until(lambda: metric(other, "requests_active") == 2)
         served.process.send_signal(signal.SIGHUP)
         answers = [each.result() for each in coming]
         assert served.process.wait(timeout=30) == 143

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from commands import until
 from served import Served, serve
 
 from docnmt.apps.serve import run as run_service
@@ -116,13 +117,6 @@ def children(service: Served) -> list[int]:
     return found
 
 
-def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left_though_a_document_is_read(
     faulty: Path, document_model: Path, tmp_path: Path, number: signal.Signals
@@ -148,7 +142,7 @@ def test_no_process_is_left_though_a_document_is_read(
             started = children(service)
             assert service.stop(number) == (143 if number == signal.SIGTERM else -9)
             assert coming.result() == (503 if number == signal.SIGTERM else None)
-        until(lambda: not any(Path(f"/proc/{child}").exists() for child in started), 60)
+        until(lambda: not any(Path(f"/proc/{child}").exists() for child in started))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
@@ -168,11 +162,6 @@ def service(document_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         assert "Traceback" not in log.read_text()
 
 
-def connected(service: Served) -> socket.socket:
-    host, _, port = service.address.removeprefix("http://").partition(":")
-    return socket.create_connection((host, int(port)), timeout=60)
-
-
 def answered(connection: socket.socket) -> bytes:
     """All that comes until the service closes the connection."""
     return b"".join(iter(lambda: connection.recv(1 << 16), b""))
@@ -180,7 +169,7 @@ def answered(connection: socket.socket) -> bytes:
 
 def raw(service: Served, content: bytes) -> bytes:
     """The answer to these bytes."""
-    with connected(service) as connection:
+    with service.connected() as connection:
         connection.sendall(content)
         return answered(connection)
 
@@ -207,7 +196,7 @@ def test_what_is_no_request_is_refused_as_all_else_is(service: Served, content: 
 
 
 def test_nonsense_behind_an_answer_ends_the_connection(service: Served) -> None:
-    with connected(service) as connection:
+    with service.connected() as connection:
         connection.sendall(
             b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
         )
@@ -240,7 +229,7 @@ def test_a_client_has_a_share_and_others_have_theirs(service: Served) -> None:
         b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n"
         b"X-Forwarded-For: 198.51.100.7\r\n\r\n{"
     )
-    with connected(service) as one, connected(service) as other, service.client() as client:
+    with service.connected() as one, service.connected() as other, service.client() as client:
         for slow in (one, other):
             slow.sendall(head)
         until(lambda: "docnmt_requests_active 2.0" in client.get("/metrics").text)
@@ -265,7 +254,7 @@ def test_a_refused_request_with_a_large_body_gets_its_answer(service: Served) ->
 
 
 def test_a_refused_request_without_end_is_cut_off(service: Served) -> None:
-    with connected(service) as slow, connected(service) as fast:
+    with service.connected() as slow, service.connected() as fast:
         slow.sendall(refused_head(1_000) + b"{")
         fast.sendall(refused_head(10**12))
 

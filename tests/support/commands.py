@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,14 @@ def translated(path: Path, text: str, monkeypatch: pytest.MonkeyPatch, *more: st
         patch.setattr(sys, "stdout", out)
         assert translate.main(["--path", str(path), "--beam", "2", "--device", "cpu", *more]) == 0
     return out.getvalue()
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait; what takes so long has failed."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def write_system(path: Path) -> None:

@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,11 @@ class Served:
     def client(self, **options: object) -> httpx.Client:
         """A client of it that waits as long as it takes."""
         return httpx.Client(base_url=self.address, timeout=120, trust_env=False, **options)  # type: ignore[arg-type]
+
+    def connected(self) -> socket.socket:
+        """A connection to it."""
+        host, _, port = self.address.removeprefix("http://").partition(":")
+        return socket.create_connection((host, int(port)), timeout=60)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal; the exit status."""
