@@ -162,12 +162,13 @@ def test_generate_the_first_documents(run: Run, folder: Path) -> None:
     assert "--gen-first" in err
 
 
-RAW = [b"", b"\n", b"A dog. The cat sees it!\n\n \nOld river\r\nthen", b"\xef\xbb\xbfit\n\n"]
+RAW = [b"", b"\n", b"\n \n", b"A dog. The cat sees it!\n\n \nOld river\r\nthen", b"\xef\xbb\xbfit\n\n"]
 
 
+@pytest.mark.parametrize("form", ["text", "corpus"])
 @pytest.mark.parametrize("stdin", RAW)
-def test_translate_keeps_lines(run: Run, stdin: bytes) -> None:
-    status, out, err = run("translate", "--path", "run", *SHORT, stdin=stdin)
+def test_translate_keeps_lines(run: Run, form: str, stdin: bytes) -> None:
+    status, out, err = run("translate", "--path", "run", "--input-format", form, *SHORT, stdin=stdin)
     assert status == 0, err
     lines = stdin.removeprefix(b"\xef\xbb\xbf").decode().split("\n")
     lines = lines if lines[-1] else lines[:-1]
@@ -192,12 +193,6 @@ def test_rows_are_translated_as_the_documents_that_they_form(run: Run, folder: P
     whole = "\n".join("\\n".join(text) for text in small_system.text(3, 4, seed=2))
     status, out, _ = run("translate", "--path", "run", "--input-format", "lines", *SHORT, stdin=f"{whole}\n".encode())
     assert [part for line in out.split("\n")[:-1] for part in line.split("\\n")] == [r["hypothesis"] for r in found]
-
-
-@pytest.mark.parametrize("stdin", [b"", b"\n", b"\n \n"])
-def test_a_corpus_without_a_sentence_keeps_its_lines(run: Run, stdin: bytes) -> None:
-    status, out, _ = run("translate", "--path", "run", "--input-format", "corpus", *SHORT, stdin=stdin)
-    assert (status, out) == (0, "\n" * stdin.count(b"\n"))
 
 
 def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:

@@ -182,18 +182,16 @@ def test_only_pages_of_its_own_and_names_of_its_own(start: Start) -> None:
     assert refused(client.options("/translate", headers={"origin": "http://localhost"}))[0] == 405
 
 
-def test_methods_and_paths(start: Start) -> None:
-    client = start()
-    assert refused(client.get("/translate"))[0] == 405
-    assert refused(client.post("/", json={}))[0] == 405
-    assert client.patch("/v2/usage").headers["allow"] == "GET, HEAD, POST"  # of two routes
+def test_methods_and_paths(plain: TestClient) -> None:
+    assert refused(plain.get("/translate"))[0] == 405
+    assert refused(plain.post("/", json={}))[0] == 405
+    assert plain.patch("/v2/usage").headers["allow"] == "GET, HEAD, POST"  # of two routes
     for path in ("/no", "/translate/", "/..%2f..%2fetc/passwd", "/static/page.js"):
-        assert refused(client.get(path)) == (404, "not_found")
+        assert refused(plain.get(path)) == (404, "not_found")
 
 
-def test_every_answer_has_security_headers(start: Start) -> None:
-    client = start()
-    for answer in (client.get("/"), client.get("/nothing"), client.get("/metrics"), client.post("/translate")):
+def test_every_answer_has_security_headers(plain: TestClient) -> None:
+    for answer in (plain.get("/"), plain.get("/nothing"), plain.get("/metrics"), plain.post("/translate")):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["cache-control"] == "no-store"
@@ -209,18 +207,17 @@ def test_health_and_readiness(start: Start) -> None:
     assert client.get("/health").status_code == 503
 
 
-def test_openapi_describes_every_route_and_what_comes_back(start: Start) -> None:
+def test_openapi_describes_every_route_and_what_comes_back(plain: TestClient) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    client = start()
-    api = client.get("/openapi.json").json()
-    assert set(api["paths"]) == {route.path for route in client.app._app.routes}  # type: ignore[attr-defined]
+    api = plain.get("/openapi.json").json()
+    assert set(api["paths"]) == {route.path for route in plain.app._app.routes}  # type: ignore[attr-defined]
     request = {"$ref": "#/components/schemas/TranslateRequest", "components": api["components"]}
     jsonschema.validate({"documents": [["a"]]}, request)
     for wrong in ({"documents": ["a"]}, {"text": 1}, {"other": "a"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, request)
     error = {"$ref": "#/components/schemas/Error", "components": api["components"]}
-    jsonschema.validate(client.post("/translate", json={}).json(), error)
+    jsonschema.validate(plain.post("/translate", json={}).json(), error)
 
 
 @pytest.mark.parametrize(
@@ -316,11 +313,8 @@ def test_a_glossary_is_its_owners(start: Start) -> None:
     assert seen(mine) == seen({"authorization": "Bearer mine"}) == [1, 200, 200, 200]
     assert client.delete(f"/v2/glossaries/{name}", headers=mine).status_code == 204
     client.post("/v2/glossaries", json=GOOD_TERMS)  # without a key: of its address, which is nobody's key
-    assert [seen(headers)[0] for headers in ({"authorization": "testclient"}, {"authorization": "None"}, {})] == [
-        0,
-        0,
-        1,
-    ]
+    keyless = ({"authorization": "testclient"}, {"authorization": "None"}, {})
+    assert [seen(headers)[0] for headers in keyless] == [0, 0, 1]
     assert seen(mine) == [0, 404, 404, 404]
 
 

@@ -54,13 +54,7 @@ def test_batches_are_packed_with_sentence_positions() -> None:
     assert unit.text.layout.sentence_offsets.tolist() == [0, 1, 5, 5]
     assert unit.text.layout.document_offsets.tolist() == [0, 1, 2, 3]
     assert unit.labels.tolist() == [1, 1, 0]
-    assert unit.text.positions.tolist() == [
-        [0, 0, -1, -1],
-        [0, 0, -1, -1],
-        [1, 0, -1, -1],
-        [0, 1, -1, -1],
-        [1, 1, -1, -1],
-    ]
+    assert unit.text.positions.T.tolist() == [[0, 0, 1, 0, 1], [0, 0, 0, 1, 1], [-1] * 5, [-1] * 5]
     document = TextDataset(arrays, 3, "document", "x")
     assert document.sizes.tolist() == [3, 1, 1]
     assert document.batch(np.array([0, 1])).text.positions[:, :2].tolist() == [[0, 0], [1, 0], [2, 1]]
