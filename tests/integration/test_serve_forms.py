@@ -175,31 +175,22 @@ def test_openais_own_client(running: Served, document_model: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("read", "content", "found"),
     [
-        ("Translate from English to German, and no more:\n\nA dog:\n\na cat", ("en", "de", "A dog:\n\na cat")),
-        ("Translate from en to de-AT: A dog", ("en", "de", "A dog")),
-        ("Please translate the following text into German (Austria):\nA dog", (None, "de", "A dog")),
-        ("translate from Chinese (Simplified) to French.\n\nA dog", ("zh", "fr", "A dog")),
-        ("Translate this: to be or not to be", (None, None, "Translate this: to be or not to be")),
-        ("He went from France to Italy: a dog", (None, None, "He went from France to Italy: a dog")),
-        ("Translate from English to German:\n\n", (None, None, "Translate from English to German:\n\n")),
+        (prompted, "Translate from English to German, no more:\n\nA dog:\n\na cat", ("en", "de", "A dog:\n\na cat")),
+        (prompted, "Translate from en to de-AT: A dog", ("en", "de", "A dog")),
+        (prompted, "Please translate the following text into German (Austria):\nA dog", (None, "de", "A dog")),
+        (prompted, "translate from Chinese (Simplified) to French.\n\nA dog", ("zh", "fr", "A dog")),
+        (prompted, "Translate this: to be or not to be", (None, None, "Translate this: to be or not to be")),
+        (prompted, "He went from France to Italy: a dog", (None, None, "He went from France to Italy: a dog")),
+        (prompted, "Translate from English to German:\n\n", (None, None, "Translate from English to German:\n\n")),
+        (instructed, "You translate. Translate the text below into German.", (None, "de")),
+        (instructed, "Translate from English to German. Do not translate names to French.", ("en", "de")),
+        (instructed, "You are a translator. Do what you are told to. German is fine.", (None, None)),
     ],
 )  # fmt: skip
-def test_prompts_of_tools(content: str, found: tuple[str | None, str | None, str]) -> None:
-    assert prompted(content) == found
-
-
-@pytest.mark.parametrize(
-    ("content", "found"),
-    [
-        ("You translate. Translate the text below into German.", (None, "de")),
-        ("Translate from English to German. Do not translate names to French.", ("en", "de")),
-        ("You are a translator. Do what you are told to. German is fine.", (None, None)),
-    ],
-)
-def test_instructions_of_systems(content: str, found: tuple[str | None, str | None]) -> None:
-    assert instructed(content) == found
+def test_prompts_and_instructions_of_tools(read: Callable[[str], object], content: str, found: object) -> None:
+    assert read(content) == found
 
 
 @pytest.mark.parametrize(("arch", "options"), [ARCHITECTURES[n] for n in (0, 1, 3, 5)])

@@ -48,33 +48,24 @@ def read(
     return reference.values_and_gradients(attend, inputs)
 
 
-def same_as_the_equation(policy: SelectionPolicy, queries: DocumentLayout, keys: DocumentLayout, *, tree: bool) -> None:
-    expected = read(reference.attend_dense, policy, queries, keys, tree=tree)
-    reference.assert_same(read(emulated, policy, queries, keys, tree=tree), expected)
+FORMS = [
+    *((SelectionPolicy(t), keys, False) for t in (1, 2, 3, 9) for keys in (LAYOUT, OTHER)),
+    (SelectionPolicy(2, "earlier"), LAYOUT, False),
+    (SelectionPolicy(9, "earlier"), LAYOUT, False),
+    (SelectionPolicy(2, always_own=True), LAYOUT, False),
+    (SelectionPolicy(2), LAYOUT, True),
+    (SelectionPolicy(2, select_on="node", always_own=True), LAYOUT, True),
+]
 
 
 @pytest.mark.parametrize("tile", [2, 512])
-@pytest.mark.parametrize("keys", [LAYOUT, OTHER], ids=["self", "cross"])
-@pytest.mark.parametrize("t", [1, 2, 3, 9])
+@pytest.mark.parametrize(("policy", "keys", "tree"), FORMS)
 def test_the_two_calls_give_the_equation_and_all_its_gradients(
-    t: int, keys: DocumentLayout, tile: int, monkeypatch: pytest.MonkeyPatch
+    policy: SelectionPolicy, keys: DocumentLayout, tree: bool, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(varlen_plan, "FLASH_TILE", tile)  # 2: sentences are read by several sequences
-    same_as_the_equation(SelectionPolicy(t), LAYOUT, keys, tree=False)
-
-
-@pytest.mark.parametrize(
-    ("policy", "tree"),
-    [
-        (SelectionPolicy(2, "earlier"), False),
-        (SelectionPolicy(9, "earlier"), False),
-        (SelectionPolicy(2, always_own=True), False),
-        (SelectionPolicy(2), True),
-        (SelectionPolicy(2, select_on="node", always_own=True), True),
-    ],
-)
-def test_every_form_of_selection_has_these_gradients(policy: SelectionPolicy, tree: bool) -> None:
-    same_as_the_equation(policy, LAYOUT, LAYOUT, tree=tree)
+    expected = read(reference.attend_dense, policy, LAYOUT, keys, tree=tree)
+    reference.assert_same(read(emulated, policy, LAYOUT, keys, tree=tree), expected)
 
 
 def test_with_nothing_to_read_the_output_and_all_gradients_are_zero() -> None:
