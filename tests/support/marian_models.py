@@ -130,6 +130,14 @@ class Scoring:
         self.model.float()
         return [rows[:length] for rows, length in zip(scores, lengths, strict=True)]
 
+    def generated(self, texts: list[str], beam: int, limit: int, **options: Any) -> Any:
+        """Translations by docnmt's algorithm: `early_stopping` ends a sentence when `beam` translations have ended."""
+        return self.model.generate(
+            **self.tokenizer(texts, return_tensors="pt", padding=True), num_beams=beam, early_stopping=beam > 1,
+            max_new_tokens=limit + 5, logits_processor=[EndAt(limit, self.model.config.eos_token_id)],
+            return_dict_in_generate=True, output_scores=True, **options,
+        )  # fmt: skip
+
 
 class Loaded(Scoring):
     """A folder as transformers loads it."""
@@ -143,21 +151,11 @@ class Loaded(Scoring):
         names = {row: piece for piece, row in self.tokenizer.encoder.items()}
         return [[names[row] for row in self.tokenizer(text).input_ids] for text in texts]
 
-    def translate(
-        self, texts: list[str], beam: int, limit: int, **options: float
-    ) -> tuple[list[str], list[float] | None]:
-        """The best translations by docnmt's algorithm, and for a beam their length-normalised scores.
-
-        `early_stopping` ends a sentence when `beam` translations of it have ended, as docnmt does.
-        """
-        config = self.model.config
+    def translate(self, texts: list[str], beam: int, limit: int) -> tuple[list[str], list[float] | None]:
+        """The best translations, and for a beam their length-normalised scores."""
         banned = [[row] for piece, row in self.tokenizer.get_vocab().items() if piece in ("<brk>", "<mask>")]
-        found = self.model.generate(
-            **self.tokenizer(texts, return_tensors="pt", padding=True), num_beams=beam, early_stopping=beam > 1,
-            max_new_tokens=limit + 5, bad_words_ids=[[config.pad_token_id], *banned],
-            logits_processor=[EndAt(limit, config.eos_token_id)], return_dict_in_generate=True, output_scores=True,
-            **options,
-        )  # fmt: skip
+        pad = self.model.config.pad_token_id
+        found = self.generated(texts, beam, limit, bad_words_ids=[[pad], *banned])
         text = self.tokenizer.batch_decode(
             found.sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )

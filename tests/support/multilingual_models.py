@@ -124,15 +124,9 @@ class Loaded(marian_models.Scoring):
         return int(self.tokenizer.convert_tokens_to_ids(name if "_" in name else f"__{name}__"))
 
     def translate(self, texts: list[str], beam: int, limit: int) -> tuple[list[list[int]], list[float] | None]:
-        """The rows of the best translations by docnmt's algorithm, tag and end included; for a beam also their scores,
-        normalised by their lengths."""
-        config = self.model.config
-        found = self.model.generate(
-            **self.tokenizer(texts, return_tensors="pt", padding=True), num_beams=beam, early_stopping=beam > 1,
-            max_new_tokens=limit + 5, forced_bos_token_id=self.target_tag, return_dict_in_generate=True,
-            output_scores=True, logits_processor=[marian_models.EndAt(limit, config.eos_token_id)],
-        )  # fmt: skip
-        rows = [each[1 : each.index(config.eos_token_id, 1) + 1] for each in found.sequences.tolist()]
+        """The rows of the best translations, tag and end included; for a beam also their length-normalised scores."""
+        found = self.generated(texts, beam, limit, forced_bos_token_id=self.target_tag)
+        rows = [each[1 : each.index(self.model.config.eos_token_id, 1) + 1] for each in found.sequences.tolist()]
         return rows, found.sequences_scores.tolist() if beam > 1 else None
 
     def text(self, rows: list[int]) -> str:
