@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -199,3 +200,13 @@ def translate(found: DocumentFile, model: Model) -> bytes:
     """A document's translation by such a model."""
     split = [partial(split_sentences, language=language) for language in ("en", "de")]
     return found.write(translated(found, model, split=split[0], split_target=split[1]))
+
+
+def written(kind: str, source: str | bytes, function: Callable[[str], str] = str.upper) -> tuple[list[str], str]:
+    """What a model reads of a document, and the translated document's main part."""
+    model = Model(function)
+    out = translate(document(kind, source), model)
+    if kind in ("docx", "odt"):
+        with zipfile.ZipFile(io.BytesIO(out)) as file:
+            out = file.read("word/document.xml" if kind == "docx" else "content.xml")
+    return [sentence.text for sentence in model.asked[0]], out.decode()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
 from collections.abc import Callable
 from functools import partial
 from xml.etree import ElementTree
@@ -14,7 +12,7 @@ import pytest
 import sample_documents
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_documents import Model, document, translate
+from sample_documents import Model, document, translate, written
 from sample_packages import WORD, package, word
 
 from docnmt.apps.commands.output import pharaoh
@@ -25,16 +23,6 @@ from docnmt.apps.documents.sentences import fixed_spans, pattern, translated
 from docnmt.apps.explain.attention import AlignedPiece, _same, word_pairs
 from docnmt.core.split_sentences import split_sentences
 from docnmt.runtime.system import UserError
-
-
-def written(kind: str, source: str | bytes) -> tuple[list[str], str]:
-    """What a model reads of a document, and the document's main part when all its letters are capitals."""
-    model = Model()
-    out = translate(document(kind, source), model)
-    if kind in ("docx", "odt"):
-        with zipfile.ZipFile(io.BytesIO(out)) as package:
-            out = package.read("word/document.xml" if kind == "docx" else "content.xml")
-    return [sentence.text for sentence in model.asked[0]], out.decode()
 
 
 def test_another_language_of_a_page_stays_and_is_named() -> None:
@@ -418,10 +406,8 @@ FIELD = [
 def test_a_link_whose_parts_were_inserted_one_by_one_stays_in_order() -> None:
     parts = "".join(f'<w:ins w:id="{n}"><w:r>{part}</w:r></w:ins>' for n, part in enumerate(FIELD))
     source = word(f"<w:p>{run('See ')}{parts}{run(' now.')}</w:p>")
-    model = Model(lambda text: " ".join(reversed(text.split())))
-    with zipfile.ZipFile(io.BytesIO(translate(document("docx", source), model))) as file:
-        out = file.read("word/document.xml").decode()
-    assert [sentence.text for sentence in model.asked[0]] == ["See red house now."]
+    asked, out = written("docx", source, lambda text: " ".join(reversed(text.split())))
+    assert asked == ["See red house now."]
     kinds = re.findall(r'fldCharType="(\w+)"', out)
     assert kinds == ["begin", "separate", "end"]
     link = out[out.index("separate") : out.index('"end"')]
