@@ -290,12 +290,8 @@ LEFT = "They are said to be a hundred years old, and every year there are more."
 
 def write(path: Path, parts: list[tuple[str, str]]) -> Path:
     """A document of HTML or Markdown."""
-    if path.suffix == ".md":
-        text = "".join(f"{'# ' * (kind == 'h')}{part}\n\n" for kind, part in parts)
-    else:
-        tags = {"h": "h1", "p": "p"}
-        text = "".join(f"<{tags[kind]}>{escape(part)}</{tags[kind]}>\n" for kind, part in parts)
-    path.write_text(text, encoding="utf-8")
+    forms = {".md": {"h": "# {}\n\n", "p": "{}\n\n"}, ".html": {"h": "<h1>{}</h1>", "p": "<p>{}</p>"}}[path.suffix]
+    path.write_text("".join(forms[kind].format(escape(part)) for kind, part in parts), encoding="utf-8")
     return path
 
 
@@ -306,9 +302,9 @@ def test_documents_become_a_memory(tmp_path: Path, capsys: Capture, one: str, ot
     made = (tmp_path / "out.tmx").read_bytes()
     document = read_document(made, "tmx", name="out.tmx", source_lang="en", target_lang="de")
     assert [(segment.text, segment.translation) for segment in document.segments] == PAIRS
-    said = capsys.readouterr().err.splitlines()
-    assert [line for line in said if LEFT in line] == [f"{source}: sentence 5 has no counterpart: {LEFT}"]
-    assert not any("has no counterpart" in line and LEFT not in line for line in said)
+    (said,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith((f"{source}:", f"{target}:")))
+    assert said.startswith(f"{source}: sentence 5 ")
+    assert LEFT in said
     assert main([str(source), str(target), "-o", str(tmp_path / "out.tmx")]) == 1
     assert "--overwrite" in capsys.readouterr().err
 

@@ -168,9 +168,7 @@ def test_long_sentences_of_training_fit_and_test_sets_stay_whole(
     test = text.corpus("test")
     assert list(test.source_text) == [line for line in text.lines("test.en") if line]
     assert longest(test) > LIMIT
-    said = capsys.readouterr().err
-    assert f"the first: {text.path('test.en')}:1" in said
-    assert "kept whole" in said
+    assert f" {text.path('test.en')}:1" in capsys.readouterr().err
 
 
 class Characters:
