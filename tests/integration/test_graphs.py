@@ -169,15 +169,6 @@ def test_a_loss_that_is_not_a_number_changes_no_weight(trainings: Trainings) -> 
 # Where the host waits for a GPU, counted on a device that computes on the CPU and pretends to be one.
 
 
-SIZES_OF_HOST = "--embed-dim 16 --heads 2 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --max-tokens 200"
-
-
-@pytest.fixture(scope="module")
-def data_of_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("syncs")
-    return host_syncs.prepare(folder, [3, 1, 12, 5, 2, 9])
-
-
 class Halves:
     """A rule by which every word has a form."""
 
@@ -207,7 +198,7 @@ CASES_OF_HOST = {
     ],
 )
 def test_an_update_waits_once_and_computes_the_same(
-    case: str, data_of_host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arch, options = CASES_OF_HOST[case]
     if case in ("transformer", "hier_cond"):
@@ -219,15 +210,15 @@ def test_an_update_waits_once_and_computes_the_same(
         monkeypatch.setattr(nearest, "_LEAST", 2)
     if case == "forms of address":  # the generated text has none: half of its words are formal
         monkeypatch.setattr(form_choice, "AddressRule", Halves)
-    given = f"{SIZES_OF_HOST} {options}".split()
-    found = host_syncs.count(data_of_host, tmp_path / "pretended", arch, given, updates=2).waits
+    given = f"{SIZES} --max-tokens 200 {options}".split()
+    found = host_syncs.count(data, tmp_path / "pretended", arch, given, updates=2).waits
     # the losses and the gradient's norm, read together; in float32 a dispatch reads which sentences were chosen
     elsewhere = {place: times for place, times in found.items() if "functional/dispatch.py" not in place[1]}
     assert sum(elsewhere.values()) <= 1, found.most_common()
 
     monkeypatch.setattr(Dropout, "forward", nn.Dropout.forward)  # as on a card
     options = ["--max-update", "2", "--disable-validation", "--log-interval", "1", "--device", "cpu"]
-    assert main([str(data_of_host), "--arch", arch, *given, *options, "--save-dir", str(tmp_path / "cpu")]) == 0
+    assert main([str(data), "--arch", arch, *given, *options, "--save-dir", str(tmp_path / "cpu")]) == 0
     logs = [(tmp_path / name / "train.jsonl").read_text().splitlines() for name in ("pretended", "cpu")]
     ours, theirs = ([json.loads(line) for line in log[:2]] for log in logs)
     for name in ("loss", "gnorm"):

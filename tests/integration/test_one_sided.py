@@ -198,16 +198,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def translate(
-    model: Path, source: BinaryIO, out: io.TextIOBase, form: str = "corpus", search: SearchConfig = SEARCH,
-    generator: str = "beam_search",
-) -> str:  # fmt: skip
-    """What is said on stderr."""
-    with redirect_stderr(io.StringIO()) as said:
+    model: Path, source: BinaryIO, out: io.TextIOBase, form: str = "corpus", search: SearchConfig = SEARCH
+) -> None:
+    generator = "sampling" if isinstance(search, SamplingConfig) else "beam_search"
+    with redirect_stderr(io.StringIO()):
         stream.translate_stream(
             source, out, TranslateConfig(input_format=form), ModelsConfig(path=str(model), device="cpu"),  # type: ignore[arg-type]
             MemoryConfig(), GenerationConfig(generator=generator), search,
         )  # fmt: skip
-    return said.getvalue()
 
 
 def at_once(model: Path, text: str, **options: object) -> str:
@@ -282,13 +280,12 @@ class Slow(io.BytesIO):
 @pytest.mark.parametrize("search", [SEARCH, SamplingConfig(seed=3, max_len_a=1, max_len_b=2)], ids=["beam", "samples"])
 def test_parts_give_what_the_whole_gives(model: Path, search: SearchConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Byte by byte or at once, beams and samples: nothing depends on what came together."""
-    generator = "sampling" if isinstance(search, SamplingConfig) else "beam_search"
     documents = small_system.text(6, 3, seed=4)
     text = "\n\n".join("\n".join(document) for document in documents) + "\n"
-    whole = at_once(model, text, search=search, generator=generator)
+    whole = at_once(model, text, search=search)
     monkeypatch.setattr(Arriving, "_waits", lambda self: True)
     out = io.StringIO()
-    translate(model, Slow([text[n : n + 9] for n in range(0, len(text), 9)]), out, search=search, generator=generator)
+    translate(model, Slow([text[n : n + 9] for n in range(0, len(text), 9)]), out, search=search)
     assert out.getvalue() == whole
     assert len(whole.splitlines()) == len(text.splitlines())
 

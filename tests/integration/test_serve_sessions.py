@@ -34,9 +34,7 @@ def test_what_is_confirmed_is_read_before_and_after(arch: str, options: dict[str
 
     def expected(given: list[str | None]) -> dict[int, str]:
         corpus = small_system.corpus([SOURCE])
-        found = translate_corpus(
-            used.loaded.models, used.loaded.task, corpus, used.options, used.search, given=given
-        )  # fmt: skip
+        found = translate_corpus(used.loaded.models, used.loaded.task, corpus, used.options, used.search, given=given)
         return {result.number: result.text for result in found}
 
     client = started(used)
