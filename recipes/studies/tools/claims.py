@@ -269,6 +269,8 @@ def card() -> Iterator[Claim]:
     yield Claim(name, number, "3", "language-model")
     name = "docmix, concatenated positions: document − sentence model; the same on pieces − sentence model, s-BLEU"
     yield Claim(name, "; ".join(map(chosen, ("document", "sentence-pieces"))), "3", "choice")
+    name = "… document − sentence model, both on pieces; document, true − foreign, s-BLEU"
+    yield Claim(name, f"{document_rival()}; {chosen('document', kind='foreign')}", "3", "choice")
     name = "docmix, ten best, a language model of documents chooses: − best; true − foreign, s-BLEU"
     yield Claim(name, "; ".join(cell(ORDINARY, 5, "tests", column) for column in (3, 6)), "3", "language-model")
     name = "docmix, DocRepair: sentence, document, four sentences − what they mend, s-BLEU"
@@ -276,6 +278,11 @@ def card() -> Iterator[Claim]:
     name = "… document, four sentences: true − foreign, s-BLEU"
     number = "; ".join(chosen(system, "docrepair", kind="foreign") for system in ("document", "group"))
     yield Claim(name, number, "3", "docrepair")
+
+
+def document_rival() -> str:
+    """What the document model of the study of choices gains over the sentence model on the same pieces, s-BLEU."""
+    return difference(read("ordinary.jsonl/choice/document-pieces.json")["paired"])
 
 
 def nats() -> tuple[float, ...]:
@@ -616,6 +623,8 @@ def numbers() -> dict[str, str]:
         "concat-gains": chosen("concat-addition", "fusion").replace("+", ""),
         "document-gains": chosen("document"),
         "document-chrf": chosen("document", metric="chrF"),
+        "document-rival": document_rival(),
+        "document-foreign": chosen("document", kind="foreign").replace("+", ""),
         "pieces-gain": chosen("sentence-pieces"),
         "pieces-chrf": chosen("sentence-pieces", metric="chrF"),
         "forth": f"{forth():.2f}",
