@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -214,6 +215,10 @@ def test_leaving_a_sentence_out_is_scoring_without_it(arch: str, options: dict[s
             assert len(one.log_probs) == len(each.target) + 1
             asked += 1
     assert asked >= len(document)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("docnmt.apps.explain.explain.LEFT_OUT", 1)
+        left_out = {one.sentence for each in model.explain(document, targets) for one in each.without}
+    assert left_out == {Counter(one.sentence for each in found for one in each.without).most_common(1)[0][0]}
 
 
 @pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[0], *OTHERS[::2]])

@@ -9,7 +9,7 @@ import codecs
 import json
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -85,6 +85,8 @@ def taken(corpus: ParallelCorpus, chosen: Sequence[_Excerpt]) -> tuple[ParallelC
 
 #: Number of sentences, the most read ones, without which a translation is scored again.
 WITHOUT = 3
+#: Number of sentences of a document without which it is scored: those that most others read.
+LEFT_OUT = 64
 #: Number of subwords that are scored at once.
 _MAX_TOKENS = 8000
 
@@ -129,6 +131,10 @@ def explain_translations(
                 explanation = replace(first, decoder=attentions[0], encoder=attentions[1])
             explanations[sentence] = explanation
     most_read = {sentence: list(explanation.others)[:WITHOUT] for sentence, explanation in explanations.items()}
+    for document in (range(*pair) for pair in pairwise(corpus.document_offsets.tolist())):
+        reads = Counter(other for sentence in document for other in most_read.get(sentence, ()))
+        kept = {other for other, _ in reads.most_common(LEFT_OUT)}
+        most_read |= {n: [other for other in most_read[n] if other in kept] for n in document if n in most_read}
     scores = [_scores(model, task, corpus, excerpts, most_read, window) for model, excerpts, window in passes]
     log_probs = {  # of the models' mean probabilities
         key: np.logaddexp.reduce([of_model[key] for of_model in scores]) - math.log(len(scores)) for key in scores[0]
