@@ -20,6 +20,7 @@ from measured import kept, over_seeds, read_json, read_text, rows
 
 HERE = "recipes/studies"  # what prints the tables of which a claim is a cell:
 FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.jsonl.xz"
+SCOTUS = FUSION.replace("summary.py", f"report.py {HERE}/fusion_matters/scotus_lengths.yaml --runs")
 TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".format(f"{HERE}/fusion_translation")
 LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
 RIVALS = "rivals.jsonl/rivals/comparison.json"
@@ -59,6 +60,7 @@ STUDIES = {
     "docmix": ("translation", "docmix/run.sh", "docmix.jsonl"),
     "dialogue": ("dialogue", "dialogue/run.sh", "dialogue.jsonl"),
     "fusion": ("fusion", "fusion_matters/run.sh", "fusion.jsonl.xz"),
+    "scotus": ("fusion", "fusion_matters/scotus_lengths.yaml", "fusion.jsonl.xz"),
     "translation": ("fusion", "fusion_translation/run.sh", "fusion-translation.json"),
     "default": ("fusion", "default_fusion/run.sh", "default-fusion.jsonl"),
     "lengths": ("sentences", "scaleformer/run.sh", "scaleformer.json"),
@@ -331,6 +333,11 @@ def fusion() -> Iterator[Claim]:
         yield Claim(
             f"AG News, four layers of width 256, the notebooks' rate: {operator} − `add`, points", number, "1", "fusion"
         )
+    differences = [" ".join(cell(SCOTUS, 2, f"words512.{operator}", column) for column in (2, 4))
+                   for operator in ("concat", "gate_scalar")]  # fmt: skip
+    number = "; ".join(differences).translate(str.maketrans({"[": "(", "]": ")", ",": " to"}))
+    name = "scotus_oral, first 512 words, linear attention: `concat`, `gate_scalar` − `add`, points"
+    yield Claim(name, number, "3", "scotus")
     number = cell(FUSION, 3, "which of two", 1)
     name = "which of two marks is first, texts up to 64 times as long as trained on: relative positions − `add`, points"
     yield Claim(name, number, "3", "fusion")
