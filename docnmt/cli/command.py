@@ -460,7 +460,7 @@ def _status(prog: str, work: Callable[[list[str]], int | None], words: list[str]
 def _drop_unwritable() -> None:
     """Drop what stdout holds and cannot write, else Python complains again on exit."""
     try:
-        if sys.stdout is not None:
+        if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

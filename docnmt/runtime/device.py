@@ -306,8 +306,8 @@ def linear_products() -> AbstractContextManager[None]:
 
 @contextmanager
 def products_by(precision: str, afterwards: str | None = None) -> Iterator[None]:
-    """Compute float32 products by torch's default library ("highest") or by oneDNN ("medium"), and `afterwards` by this
-    one, by default the one before: of a process of several threads this may be what another one has set for a while."""
+    """Compute float32 products by torch's default library ("highest") or by oneDNN ("medium"), then by `afterwards`, by
+    default what was set before. With several threads give it: another one may have set its own for a while."""
     before = torch.get_float32_matmul_precision() if afterwards is None else afterwards
     torch.set_float32_matmul_precision(precision)
     try:

@@ -248,6 +248,14 @@ def test_a_new_concatenation_learns_at_the_full_rate(data: Path, tmp_path: Path)
     assert not torch.equal(moved, begun)
 
 
+@pytest.mark.parametrize("fusion", ["add", "concat"])
+def test_a_model_of_the_same_kind_takes_another_fusion(fusion: str, tmp_path: Path) -> None:
+    path, old = checkpoint(tmp_path / "old.safetensors", "transformer", {"position_fusion": fusion})
+    given = batch(old, small_system.text(4, 5))
+    with torch.no_grad():
+        assert torch.equal(started(path, "transformer", {})(given), old(given))
+
+
 @pytest.mark.parametrize("arch", ["transformer", "cond_transformer"])
 def test_levels_that_a_sentence_model_has_not(
     arch: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

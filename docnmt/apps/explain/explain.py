@@ -346,11 +346,11 @@ def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str
 def _spelt(pieces: Sequence[str]) -> Iterator[str]:
     """Yield the text of each piece; that of a character in bytes (`--byte-fallback`) stands at its last one."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    for piece in pieces:
+    for piece, after in pairwise([*pieces, ""]):
         if byte := _BYTE.fullmatch(piece):
-            yield decoder.decode(bytes.fromhex(byte[1]))
+            yield decoder.decode(bytes.fromhex(byte[1]), final=_BYTE.fullmatch(after) is None)
         else:
-            yield decoder.decode(b"", final=True) + piece.replace("▁", " ").replace("<unk>", "⁇")
+            yield piece.replace("▁", " ").replace("<unk>", "⁇")
 
 
 def _heads(documents: Sequence[Sequence[ExplainedSentence]]) -> list[tuple[str, str]]:

@@ -309,10 +309,11 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
     checkpoint = load_checkpoint(find_checkpoint(training.finetune_from_model), optimizer=False)
     _check_task(checkpoint, task, training)
     kind, other_kind = ARCHITECTURES.get(training.arch).model, checkpoint.header["model"]
-    new_parts: set[str] = set()
-    lacks: tuple[str, ...] = ()
     state, tensors = unique_state(model), checkpoint.group("model")
-    stored = stored_model_config(checkpoint)
+    stored = _with_fusion(stored_model_config(checkpoint), model_config)
+    fusions = {name: module for name, module in model.named_modules() if isinstance(module, Concat)}
+    lacks = tuple(name for name in fusions if not any(tensor.startswith(f"{name}.") for tensor in tensors))
+    new_parts = {f"{name}.{key}" for name in lacks for key in fusions[name].state_dict()}
     if other_kind == kind:
         problems = settings_that_differ(stored, model_config)
     elif (
@@ -323,10 +324,7 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
     ):
         # The sentence model's levels have no numbers, and those of a document begin with 0.
         state, tensors = ({n: t for n, t in group.items() if t.numel()} for group in (state, tensors))
-        fusions = {name: module for name, module in model.named_modules() if isinstance(module, Concat)}
-        new_parts = document_parameters(model)
-        new_parts |= {f"{name}.{key}" for name, fusion in fusions.items() for key in fusion.state_dict()}
-        lacks = tuple(name for name in fusions if not any(tensor.startswith(f"{name}.") for tensor in tensors))
+        new_parts |= document_parameters(model)
         problems = _start_problems(stored, model_config)
     else:
         raise UserError(
@@ -339,6 +337,8 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
     with torch.no_grad():
         for name, tensor in tensors.items():
             state[name].copy_(tensor)
+    for name in lacks:
+        fusions[name].start_as_addition()
     if other_kind != kind:
         start_as_sentence_model(model, tensors)
     record = checkpoint.record()
@@ -383,15 +383,19 @@ def settings_that_differ(old: object, new: object) -> list[str]:
     return [f"{flag(name)} is {was} there and {now} here" for name, (was, now) in values.items() if was != now]
 
 
+def _with_fusion(stored: Any, new: object) -> Any:
+    """Return the configuration with the fusion of `new`, if that has the same weights or can begin as addition."""
+    fusion, concatenated = getattr(new, "position_fusion", None), {"concat", "concat_addition"}
+    same = fusion in concatenated and stored.position_fusion in {"add", *concatenated}
+    return replace(stored, position_fusion=fusion) if same else stored
+
+
 def _start_problems(sentence: TransformerConfig, document: TransformerConfig) -> list[str]:
     """Return the reasons why a document model of this configuration cannot start from a sentence model."""
     wanted = replace(sentence, relative_horizon=document.relative_horizon)
     levels = document if isinstance(document, LevelOptions) and document.position == "multi_level" else None
     if sentence.position == "sinusoidal" and levels is not None and not levels.learned_words:
         wanted = replace(wanted, position="multi_level")  # its levels above the word can begin with 0
-    concatenated = {"concat", "concat_addition"}  # of one shape; where the sentence model adds, it begins as addition
-    if document.position_fusion in concatenated and sentence.position_fusion in {"add", *concatenated}:
-        wanted = replace(wanted, position_fusion=document.position_fusion)
     problems = settings_that_differ(wanted, document)
     if sentence.horizon != document.horizon:
         problems.append(f"--relative-horizon is {sentence.horizon} there and {document.horizon} here")
@@ -420,14 +424,12 @@ def document_parameters(model: nn.Module) -> set[str]:
 
 def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
     """Make the document parts that have none of the `given` parameters add nothing: context attention returns 0, words
-    know only their place in the sentence. Their gradients are not 0. Concatenation begins as addition."""
+    know only their place in the sentence. Their gradients are not 0."""
     for name, module in model.named_modules():
         if any(parameter.startswith(f"{name}.") for parameter in given):
             continue
         if isinstance(module, DocumentPart):
             module.start_closed()
-        elif isinstance(module, Concat):
-            module.start_as_addition()
 
 
 def _learning_rate_scales(model: nn.Module, training: TrainingConfig, start: ModelRecord | None) -> dict[str, float]:
