@@ -279,7 +279,7 @@ def test_empty_lines_are_no_rows(tmp_path: Path, name: str, row: str, content: s
 # Passes over arrays on disk in blocks give what one pass over arrays in memory gives, and hold little.
 
 
-@settings(max_examples=50)
+@settings(max_examples=200)
 @given(st.data())
 def test_overlap_does_not_depend_on_what_is_compared_together(data: st.DataObject) -> None:
     lines = st.lists(st.sampled_from("abc"), min_size=1, max_size=40)
