@@ -23,7 +23,7 @@ from docnmt.core.training.checkpoint import load_checkpoint, load_model, save_ch
 from docnmt.core.training.config import TrainingConfig
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.training.start import document_parameters, start_from
-from docnmt.options import contradictions, to_dict
+from docnmt.options import NoOptions, contradictions, to_dict
 from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.runtime.system import UserError
 
@@ -254,6 +254,13 @@ def test_a_model_of_the_same_kind_takes_another_fusion(fusion: str, tmp_path: Pa
     given = batch(old, small_system.text(4, 5))
     with torch.no_grad():
         assert torch.equal(started(path, "transformer", {})(given), old(given))
+
+
+def test_a_model_without_fusion_is_refused_by_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", {}, model="numbers")
+    monkeypatch.setattr("docnmt.core.training.start.stored_model_config", lambda _: NoOptions())
+    with pytest.raises(UserError, match="'numbers'"):
+        started(path, "cond_transformer", {})
 
 
 @pytest.mark.parametrize("arch", ["transformer", "cond_transformer"])

@@ -386,7 +386,7 @@ def settings_that_differ(old: object, new: object) -> list[str]:
 def _with_fusion(stored: Any, new: object) -> Any:
     """Return the configuration with the fusion of `new`, if that has the same weights or can begin as addition."""
     fusion, concatenated = getattr(new, "position_fusion", None), {"concat", "concat_addition"}
-    same = fusion in concatenated and stored.position_fusion in {"add", *concatenated}
+    same = fusion in concatenated and getattr(stored, "position_fusion", None) in {"add", *concatenated}
     return replace(stored, position_fusion=fusion) if same else stored
 
 
