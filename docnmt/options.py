@@ -427,11 +427,12 @@ def _as_spelt(value: Any, node: Any) -> Any:  # of PyYAML
     return spelt
 
 
-def refuse_repeated_keys(content: bytes, where: str) -> None:
-    """Refuse YAML in which a mapping has a key twice: a parser keeps only the last."""
+def refuse_repeated_keys(content: bytes, where: str) -> Any:
+    """Refuse YAML in which a mapping has a key twice: a parser keeps only the last. Return its root, PyYAML's node."""
     import yaml  # not for every command
 
-    nodes, seen = [yaml.compose(content, Loader=yaml.SafeLoader)], set[int]()
+    root = yaml.compose(content, Loader=yaml.SafeLoader)
+    nodes, seen = [root], set[int]()
     while nodes:
         node = nodes.pop()
         if id(node) in seen:  # an alias
@@ -446,6 +447,7 @@ def refuse_repeated_keys(content: bytes, where: str) -> None:
                     raise UserError(f"{where}:{key.start_mark.line + 1}: {key.value!r} stands there twice; keep one")
                 keys.add(str(key.value))
                 nodes.append(value)
+    return root
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -453,10 +455,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = read_limited(path)
         values = msgspec.yaml.decode(content, type=dict[str, Any] | None) or {}
-        refuse_repeated_keys(content, str(path))
-        import yaml  # not for every command
-
-        written = {key.value: node for key, node in getattr(yaml.compose(content, Loader=yaml.SafeLoader), "value", ())}
+        root = refuse_repeated_keys(content, str(path))
+        written = {key.value: node for key, node in getattr(root, "value", ())}
         for key, value in values.items():
             checked(value, _VALUE, f"{path}: '{key}'")
         return {key: _as_spelt(value, written[key]) if key in written else value for key, value in values.items()}
