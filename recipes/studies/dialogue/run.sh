@@ -8,8 +8,9 @@
 #   WORK=DIR         another folder than runs/dialogue-TARGET
 #   UPDATES=N        of the sentence model (12000); FURTHER=N updates from it on (300)
 #   SEEDS="1 2 3"    of the further updates
-#   SYSTEMS="…"      of sentence mixed shape concat hier source target both hier_cond levels steady choice forms; the first is the control
-#                    (all)
+#   SYSTEMS="…"      of sentence mixed shape concat concat4 hier source target both hier_cond levels steady choice forms; the first is
+#                    the control (all)
+#   SETS="…"         what is asked: games, diabla or xdailydialog, ctxpro (all)
 #   SIZE=            of the models: _small (the default), _tiny, _big, or nothing for the base size
 #   DIABLA=DIR       DiaBLa-corpus/dialogues of the corpus's repository: also score the lines that speakers wrote in English
 #   PRECISION=--no-bf16  on a processor without bfloat16 products
@@ -82,6 +83,7 @@ options() { # SYSTEM: its options, one a line
     mixed) set -- "transformer$size" --mix-data "$asked=6" ;;
     shape) set -- "transformer$size" --unit-sentences 16 ;; # in batches of document pieces
     concat) set -- "concat_transformer$size" --source-context 1 --target-window 2 ;;
+    concat4) set -- "concat_transformer$size" --source-context 3 --target-window 4 ;;
     hier) set -- "hier_transformer$size" --target-context summaries "${pieces[@]}" ;;
     source) set -- "cond_transformer$size" "${pieces[@]}" ;;
     target) set -- "cond_transformer$size" --context-sides decoder --target-context conditional "${pieces[@]}" ;;
@@ -116,7 +118,7 @@ translated() { # RUN SET: nothing given; the first third; a foreign first third;
     case $run in levels*) from=$paragraphs ;; esac
     search "$run" "$set" "$out/none.$target" < "$from/$set.en"
     case $run in
-    both* | levels* | steady* | choice* | target* | hier*)
+    concat* | both* | levels* | steady* | choice* | target* | hier*)
         search "$run" "$set" "$out/third.whole" --given "$from/$set.third.$target" < "$from/$set.en"
         search "$run" "$set" "$out/foreign.whole" --given "$from/$set.foreign.third.$target" < "$from/$set.foreign.en"
         dialogues rest "$out/foreign.whole" "$text/$set.foreign.third.$target" > "$out/foreign.$target" ;;
@@ -131,13 +133,15 @@ translated() { # RUN SET: nothing given; the first third; a foreign first third;
     [ -e "$out/third.whole" ] || ln -sf "none.$target" "$out/third.whole" # what is given cannot be read
     dialogues rest "$out/third.whole" "$text/$set.third.$target" > "$out/third.$target"
 }
-scored() { # RUN SET CONTROL: each translation beside the control's
-    local out=$work/results/$2/$1 way part control
+scored() { # RUN SET CONTROL: each translation beside the control's, that of the first third also beside the foreign third's
+    local out=$work/results/$2/$1 way part control foreign
     for way in none third foreign asked; do
         [ -e "$out/$way.$target" ] || continue
         case $way in third | foreign) part=$2.rest control=third ;; *) part=$2 control=none ;; esac
+        foreign=()
+        [ "$way" != third ] || [ ! -e "$out/foreign.$target" ] || foreign=(--foreign "$out/foreign.$target")
         docnmt-score --src "$text/$part.en" --ref "$text/$part.$target" --sys "$out/$way.$target" --address "$target" \
-            --paired "$work/results/$2/$3/$control.$target" --json > "$out/$way.json"
+            --paired "$work/results/$2/$3/$control.$target" "${foreign[@]}" --json > "$out/$way.json"
     done
     if [ "$2" = diabla ] && [ -n "${DIABLA:-}" ]; then # the corpus's own protocol
         for part in "$text/diabla.en" "$text/diabla.$target" "$work/results/diabla/$3/none.$target" "$out/none.$target"; do
@@ -146,6 +150,23 @@ scored() { # RUN SET CONTROL: each translation beside the control's
         docnmt-score --src "$text/diabla.written.en" --ref "$text/diabla.written.$target" --sys "$out/none.written.$target" \
             --address "$target" --paired "$work/results/diabla/$3/none.written.$target" --json > "$out/written.json"
     fi
+}
+over_seeds() { # SET SYSTEM: the same over all seeds, with intervals over documents
+    local out=$work/results/$1/$2.seeds way name part seed system control foreign
+    mkdir -p "$out"
+    for way in none third written; do
+        case $way in none) name=none part=$1 ;; third) name=third part=$1.rest ;; written) name=none.written part=$1.written ;; esac
+        system=() control=() foreign=()
+        for seed in $seeds; do
+            system+=("$work/results/$1/$2$seed/$name.$target")
+            control+=("$work/results/$1/${systems[0]}$seed/$name.$target")
+            [ "$way" != third ] || [ ! -e "$work/results/$1/$2$seed/foreign.$target" ] ||
+                foreign+=("$work/results/$1/$2$seed/foreign.$target")
+        done
+        [ -e "${system[0]}" ] || continue
+        docnmt-score --ref "$text/$part.$target" --sys "${system[@]}" --paired "${control[@]}" \
+            ${foreign:+--foreign "${foreign[@]}"} --json > "$out/$way.json"
+    done
 }
 ask() { # RUN NAME QUESTIONS [OPTION …]: how many of ctxpro's questions are answered
     local out=$work/results/ctxpro/$1/$2 path=$work/$1/model/checkpoint_last.safetensors
@@ -160,12 +181,13 @@ answered() { # RUN: all questions; those whose context has a translation, withou
     local kind
     for kind in formality auxiliary known; do ask "$1" "$kind" "$kind"; done
     case $1 in
-    both* | levels* | steady* | choice* | target* | hier*) ask "$1" given known --given-context ;;
+    concat* | both* | levels* | steady* | choice* | target* | hier*) ask "$1" given known --given-context ;;
     forms*) ask "$1" given known --given-context --formality given ;;
     esac
 }
-systems=(${SYSTEMS:-sentence mixed shape concat hier source target both hier_cond levels steady choice forms})
-for seed in ${SEEDS:-1 2 3}; do
+systems=(${SYSTEMS:-sentence mixed shape concat concat4 hier source target both hier_cond levels steady choice forms})
+seeds=${SEEDS:-1 2 3} sets=${SETS:-games ${tests[*]%%=*} ctxpro} dialogue_sets=${sets//ctxpro/}
+for seed in $seeds; do
     for system in "${systems[@]}"; do
         readarray -t chosen < <(options "$system")
         from=$data
@@ -173,11 +195,14 @@ for seed in ${SEEDS:-1 2 3}; do
         learn "$from" recipes/studies/dialogue/config.yaml "$work/$system$seed" "${chosen[@]}" --lr-scheduler cosine \
             --warmup-updates 30 --lr-period-updates $((further - 30)) --max-update "$further" --seed "$seed" \
             --finetune-from-model "$work/start/model/checkpoint_last.safetensors"
-        for set in games "${tests[@]%%=*}"; do
+        for set in $dialogue_sets; do
             translated "$system$seed" "$set"
             scored "$system$seed" "$set" "${systems[0]}$seed"
         done
-        answered "$system$seed"
+        [ "$sets" = "$dialogue_sets" ] || answered "$system$seed"
     done
 done
-for set in games "${tests[@]%%=*}"; do dialogues table "$work/results/$set"/*/*.json; done
+for set in $dialogue_sets; do
+    for system in "${systems[@]}"; do over_seeds "$set" "$system"; done
+    dialogues table "$work/results/$set"/*[0-9]/*.json
+done
