@@ -166,6 +166,7 @@ CRITERIA: Registry[type[Criterion]] = Registry("criterion")
 GENERATORS: Registry[Any] = Registry("generator")  # a class whose objects are built from its own configuration
 POSITIONS: Registry[Callable[..., Position]] = Registry("position")
 FUSIONS: Registry[Callable[..., Fusion]] = Registry("fusion")
+CONCATENATED = ("concat", "concat_addition")  # W[E; P] + b: they differ in how they begin
 UNFUSED = ("add", "concat_addition", "none")  # where a position family has nothing to fuse
 ATTENTIONS: Registry[Callable[..., Sublayer]] = Registry("attention")
 MERGES: Registry[Callable[..., nn.Module]] = Registry("merge")

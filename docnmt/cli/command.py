@@ -78,8 +78,11 @@ class Given:
         self.prog, self.words = prog, list(words)
         common = vars(parser.parse_known_args(self.words)[0])
         self.help: Literal["basic", "all"] | None = common.get("help")  # the options that `--help` shows
-        self.config: str | None = common.get("config")
-        self.user_dir: str | None = common.get("user_dir")
+        for name in ("config", "user_dir"):
+            if len(files := common.get(name, ())) > 1:
+                raise UsageError(f"{flag(name)}: given {len(files)} times, {' and '.join(files)}; give one")
+        self.config: str | None = common.get("config", [None])[0]
+        self.user_dir: str | None = common.get("user_dir", [None])[0]
         self.file = read_yaml(Path(self.config)) if self.config is not None else {}  # by its own keys
         if "user_dir" in map(underscored, self.file):  # it runs code, so it must be visible on the command line
             raise UsageError(f"--config {self.config}: user-dir is for the command line only: --user-dir DIR")
@@ -145,8 +148,8 @@ def _add_common(parser: Parser) -> argparse._ArgumentGroup:
     common.add_argument("-h", "--help", action="store_const", const="basic", help="show the options that matter most")
     common.add_argument("--help-all", dest="help", action="store_const", const="all", help="show all options")
     common.add_argument("--version", action="version", version=f"docnmt {__version__}", help="show the version")
-    common.add_argument("--config", metavar="FILE.yaml", help="options by name; typed ones win")
-    common.add_argument("--user-dir", metavar="DIR", help="import plug-ins from this folder first")
+    common.add_argument("--config", action="append", metavar="FILE.yaml", help="options by name; typed ones win")
+    common.add_argument("--user-dir", action="append", metavar="DIR", help="import plug-ins from this folder first")
     for setting in settings(_Switches) if parser.prog in _READING else settings(_Switches)[1:]:
         common.add_argument(setting.flag, action="store_true", help=setting.option.help)
     return common

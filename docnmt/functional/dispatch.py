@@ -283,7 +283,7 @@ class _VarlenPlan:
 
     order: Tensor  # (A,) and
     begin: Tensor  # (G + 1,) of the drawing above
-    place: Tensor  # (h, Tq, t) the index of each assignment in `order`
+    position: Tensor  # (h, Tq, t) the index of each assignment in `order`
     asking: Tensor  # (A,) in this order, the row of a (Tq·h, d) table of queries
     key: Tensor  # (R,) the row of a (Tk·h, d) table of keys
     unread: Tensor  # (R, 1) bool, True for rows of keys after the last sequence
@@ -299,7 +299,7 @@ def _plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
     heads, queries, t = selection.sentences.shape
     groups, number = heads * len(sentences), heads * queries * t
     order, begin = sorted_by_group(selection, len(sentences))
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(number, device=order.device))
+    position = torch.empty_like(order).scatter_(0, order, torch.arange(number, device=order.device))
     most = min(groups, number) + number // FLASH_TILE  # as many tiles as there can be
     end = ((begin.diff() + FLASH_TILE - 1) // FLASH_TILE).cumsum(0)  # (groups,) tiles up to each group's last
     tile = torch.arange(most, device=order.device)
@@ -321,7 +321,7 @@ def _plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
     head, query = (order // t) // queries, (order // t) % queries
     sequences = Sequences(q_offsets, k_offsets.int(), min(FLASH_TILE, queries), max(1, sentences.max_length))
     return _VarlenPlan(
-        order, begin, place.view(selection.sentences.shape), query * heads + head, word * heads + key_head,
+        order, begin, position.view(selection.sentences.shape), query * heads + head, word * heads + key_head,
         unread.unsqueeze(-1), sequences,
     )  # fmt: skip
 
@@ -363,7 +363,7 @@ class _Varlen(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         partial, lse = calls.forward(*_one_head(plan, q, k, v), plan.sequences, False)  # (A, 1, d), (1, A)
         nothing = selection.relevance == -torch.inf
-        scores = _pick(lse[0], plan.place).masked_fill(nothing, 0) + selection.relevance  # (h, Tq, t)
+        scores = _pick(lse[0], plan.position).masked_fill(nothing, 0) + selection.relevance  # (h, Tq, t)
         level = scores.logsumexp(-1, keepdim=True)
         merge = (scores - level).exp().masked_fill(nothing, 0)
         out = _weighted(partial, plan, merge).to(v.dtype)
@@ -402,8 +402,8 @@ class _Varlen(torch.autograd.Function):
 
 def _parts(rows: Tensor, plan: _VarlenPlan, live: Tensor) -> Iterator[Tensor]:
     """Rows of assignments (A, 1, d) → (Tq, h, d), 0 for nothing, for each of t in turn: all were t times as large."""
-    for place, real in zip(plan.place.unbind(-1), live.unbind(-1), strict=True):
-        yield rows.index_select(0, place.T.flatten()).view(*place.T.shape, -1).masked_fill(~real.T.unsqueeze(-1), 0)
+    for row, real in zip(plan.position.unbind(-1), live.unbind(-1), strict=True):
+        yield rows.index_select(0, row.T.flatten()).view(*row.T.shape, -1).masked_fill(~real.T.unsqueeze(-1), 0)
 
 
 def _weighted(rows: Tensor, plan: _VarlenPlan, weights: Tensor) -> Tensor:

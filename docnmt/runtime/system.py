@@ -348,7 +348,7 @@ def check_folder(path: Path, *, marker: str, overwrite: bool, reads: Iterable[Pa
     if inner := next((file for file in sorted(path.iterdir()) if file.is_dir()), None):  # docnmt writes files only
         raise UserError(f"{path}: --overwrite would delete {inner}, a folder that is not part of it; move it away")
     for read in map(Path, reads):  # itself, or a link that leads there or stands there
-        if any(place.is_relative_to(path.resolve()) for place in (read.resolve(), read.parent.resolve())):
+        if any(folder.is_relative_to(path.resolve()) for folder in (read.resolve(), read.parent.resolve())):
             raise UsageError(f"{path}: would take the place of {read}, which is read; give another folder")
 
 

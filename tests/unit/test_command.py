@@ -57,6 +57,16 @@ def test_a_closed_stdout_is_an_error_before_work(monkeypatch: pytest.MonkeyPatch
     assert not begun
 
 
+@pytest.mark.parametrize("name", ["config", "user-dir"])
+def test_an_option_of_one_file_is_given_once(name: str, tmp_path: Path) -> None:
+    """The last of two would win, and the first be passed over in silence."""
+    (tmp_path / "a.yaml").write_text("lr: 1\n")
+    word = f"--{name}={tmp_path / 'a.yaml'}"
+    assert getattr(Given("docnmt-test", [word]), name.replace("-", "_")) == word.partition("=")[2]
+    with pytest.raises(UsageError, match=f"--{name}: given 2 times"):
+        Given("docnmt-test", [word, word])
+
+
 def test_a_program_prints_again_after_a_job_whose_first_process_printed_for_all() -> None:
     before = sys.stdout, sys.stderr
     with called(COMMANDS["average"], [], {}):

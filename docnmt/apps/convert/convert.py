@@ -59,6 +59,7 @@ from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.fusion import Concat, Fusion
 from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
+from docnmt.registry import CONCATENATED
 from docnmt.runtime.system import (
     BEST,
     LAST,
@@ -235,7 +236,7 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     """
     specs, config, task = require_ctranslate2(), sentence.config, sentence.task
     problems = attention_problems(sentence)
-    if config.position_fusion not in ("add", "concat", "concat_addition"):
+    if config.position_fusion not in ("add", *CONCATENATED):
         problems.append(f"--position-fusion {config.position_fusion}: only addition and concatenation are exported")
     if problems:
         raise UserError(f"{sentence.path}: cannot be a CTranslate2 model: {'; '.join(problems)}")

@@ -73,8 +73,8 @@ async def translate_file(call: Call, request: Request) -> Response | Streamed:
         return Streamed(_with_file(events, name))
     *sentences, file = [event async for event in events]
     limited = sum(event.get("limited", False) for event in sentences)
-    lines = _listed((str(place) for place in file["untranslated"] if isinstance(place, int)), ", ")
-    parts = _listed((place for place in file["untranslated"] if isinstance(place, str)), "; ")
+    lines = _listed((str(line) for line in file["untranslated"] if isinstance(line, int)), ", ")
+    parts = _listed((part for part in file["untranslated"] if isinstance(part, str)), "; ")
     headers = {
         "docnmt-untranslated-lines": lines,
         "docnmt-untranslated-parts": quote(parts, safe=" ;:/()"),

@@ -52,7 +52,7 @@ from docnmt.modules.fusion import Concat
 from docnmt.modules.layers import DocumentPart, Layer
 from docnmt.modules.linear_layers import TrainedLinear, multiplies_bfloat16, replace_linear
 from docnmt.options import flag, settings, to_dict
-from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
+from docnmt.registry import ARCHITECTURES, CONCATENATED, CRITERIA, MODELS, TASKS
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import pick_device, trains_linear, tune
 from docnmt.runtime.system import Terminated, UsageError, UserError, find_checkpoint
@@ -385,8 +385,8 @@ def settings_that_differ(old: object, new: object) -> list[str]:
 
 def _with_fusion(stored: Any, new: object) -> Any:
     """Return the configuration with the fusion of `new`, if that has the same weights or can begin as addition."""
-    fusion, concatenated = getattr(new, "position_fusion", None), {"concat", "concat_addition"}
-    same = fusion in concatenated and getattr(stored, "position_fusion", None) in {"add", *concatenated}
+    fusion = getattr(new, "position_fusion", None)
+    same = fusion in CONCATENATED and getattr(stored, "position_fusion", None) in ("add", *CONCATENATED)
     return replace(stored, position_fusion=fusion) if same else stored
 
 

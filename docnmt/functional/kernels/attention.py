@@ -224,9 +224,9 @@ def _read(
     first, last = tl.load(begin + group).to(tl.int32), tl.load(begin + group + 1).to(tl.int32)
     word, end = tl.load(words + sentence).to(tl.int32), tl.load(words + sentence + 1).to(tl.int32)
     for start in range(first, last, QUERIES):
-        place = start + tl.arange(0, QUERIES)
-        live = place < last
-        assignment = tl.load(order + place, mask=live, other=0)  # numbered as in (h, Tq, t)
+        slot = start + tl.arange(0, QUERIES)
+        live = slot < last
+        assignment = tl.load(order + slot, mask=live, other=0)  # numbered as in (h, Tq, t)
         asked = rows_of(q, (assignment.to(tl.int32) // T) % queries, live, head, q_row, q_head, D)
         largest = tl.full([QUERIES], -1e30, tl.float32)
         total = tl.zeros([QUERIES], tl.float32)
@@ -302,9 +302,9 @@ def _read_back(
         of_keys = tl.zeros([WORDS, D], tl.float32)
         of_values = tl.zeros([WORDS, D], tl.float32)
         for start in range(first, last, QUERIES):
-            place = start + tl.arange(0, QUERIES)
-            live = place < last
-            assignment = tl.load(order + place, mask=live, other=0)
+            slot = start + tl.arange(0, QUERIES)
+            live = slot < last
+            assignment = tl.load(order + slot, mask=live, other=0)
             query = (assignment.to(tl.int32) // T) % queries
             of_query = head.to(tl.int64) * queries + query
             asked = rows_of(q, query, live, head, q_row, q_head, D)
