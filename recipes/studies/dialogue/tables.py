@@ -2,6 +2,7 @@
 """The tables of README.md here, from the kept scores.
 
     python recipes/studies/dialogue/tables.py recipes/studies/dialogue/dialogue.jsonl
+    python recipes/studies/dialogue/tables.py recipes/studies/dialogue/given.jsonl --kept
 
 A difference is from the sentence model with the same start and seed. With several seeds a cell has their mean and, in
 brackets, the smallest and the largest. With one seed, a difference has its interval over documents and p; with several,
@@ -40,9 +41,16 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
 FORMS = (("diabla", ("none", "asked", "third", "foreign")), ("games", ("none", "third", "foreign")))
 
 
-#: ctxpro's questions: all, and those whose context has a translation.
+#: What `run.sh` asked for, by the names of its files.
+WAYS = {
+    "none": "nothing given, all lines",
+    "written": "nothing given, the 2,865 lines that DiaBLa scores",
+    "third": "the first third of each given, the rest scored",
+}
+
 #: Sets whose systems were given the true and another document's first third.
 PLACES = {"diabla": "DiaBLa", "games": "games, French", "xdailydialog": "XDailyDialog", "games-de": "games, German"}
+#: ctxpro's questions: all, and those whose context has a translation.
 ASKED = {"formality": ("ctxpro formality", None), "auxiliary": ("ctxpro auxiliary", None)}
 KNOWN = {"nothing given": ("ctxpro known", "none"), "translations given": ("ctxpro known", "given")}
 
@@ -70,20 +78,19 @@ def over_seeds(values: Sequence[float], digits: int) -> str:
 
 def difference(rows: Sequence[Row], metric: str, digits: int = 2) -> str:
     """How far a metric is from the sentence model's."""
-    found = [row["against_sentence"][metric] for row in rows if metric in row["against_sentence"]]
-    if not found:
+    seeds = [row["against_sentence"][metric] for row in rows if metric in row["against_sentence"]]
+    if not seeds:
         return ""
-    p = max(each[3] for each in found)
-    said = f"p {'≤ ' if len(found) > 1 else ''}{p:.3f}".replace("0.", ".")
-    if len(found) == 1:
-        low, high = (f"{bound:+.{digits}f}" for bound in found[0][1:3])
-        return f"{found[0][0]:+.{digits}f} ({low} to {high}), {said}".replace("-", "−")
-    return f"{signed([each[0] for each in found], digits)}, {said}"
+    p = f"p {'≤ ' if len(seeds) > 1 else ''}{max(seed[3] for seed in seeds):.3f}".replace("0.", ".")
+    if len(seeds) == 1:
+        low, high = (f"{bound:+.{digits}f}" for bound in seeds[0][1:3])
+        return f"{seeds[0][0]:+.{digits}f} ({low} to {high}), {p}".replace("-", "−")
+    return f"{signed([seed[0] for seed in seeds], digits)}, {p}"
 
 
 def order(system: str) -> tuple[int, bool, str]:
     """By start, the sentence model first."""
-    start = next((n for n, each in enumerate(STARTS, start=1) if system.endswith(each)), 0)
+    start = next((n for n, ending in enumerate(STARTS, start=1) if system.endswith(ending)), 0)
     return start, not system.startswith("sentence"), system
 
 
@@ -96,8 +103,8 @@ def questions(rows: Sequence[Row], columns: Mapping[str, tuple[str, str | None]]
     yield f"| system | seeds | {' | '.join(columns)} |"
     yield f"| --- | {' | '.join(['---:'] * (1 + len(columns)))} |"
     for name in sorted(systems, key=order):
-        found = [systems[name][asked] for asked in columns.values()]
-        cells = [name, str(max(map(len, found))), *(spread(values, 1) if values else "" for values in found)]
+        seeds = [systems[name][asked] for asked in columns.values()]
+        cells = [name, str(max(map(len, seeds))), *(spread(values, 1) if values else "" for values in seeds)]
         yield f"| {' | '.join(cells)} |"
 
 
@@ -183,6 +190,60 @@ def rule(rows: Sequence[Row]) -> Iterator[str]:
             yield f"| {PLACES[row['text']]} | {row['agreement_lines']:,} | {row['agreement']:.1f} |"
 
 
+def kept_scores(path: Path) -> Iterator[str]:
+    """Scores that `run.sh` left, by what was given: of seeds their mean, least and most; differences of s-BLEU and chrF
+    are those of the seeds' means, with intervals over dialogues; those of agreement have the largest p of the seeds."""
+    yield "| system | seeds | agreement | − sentence | consistency | s-BLEU | − sentence | chrF | − sentence |"
+    yield "| --- |" + " ---: |" * 8
+    for way, title in WAYS.items():
+        yield f"| *{title}* |" + " |" * 8
+        for system, seeds, mean in scored_systems(path, way):
+            beside = "" if system == "sentence" else "paired"
+            cells = [system, str(len(seeds))]
+            cells += [spread([seed["address"]["agreement"] for seed in seeds], 1), shares(seeds, beside)]
+            cells.append(spread([seed["address"]["consistency"] for seed in seeds], 1))
+            for metric in ("s-BLEU", "chrF"):
+                cells += [spread([seed[metric] for seed in seeds], 2), interval(mean, beside, metric)]
+            yield f"| {' | '.join(cells)} |"
+    yield "\n| system | seeds | agreement, true − foreign | s-BLEU, true − foreign | chrF, true − foreign |"
+    yield "| --- |" + " ---: |" * 4
+    for system, seeds, mean in scored_systems(path, "third"):
+        if "foreign" in mean:
+            cells = [shares(seeds, "foreign"), *(interval(mean, "foreign", metric) for metric in ("s-BLEU", "chrF"))]
+            yield f"| {system} | {len(seeds)} | {' | '.join(cells)} |"
+
+
+def scored_systems(path: Path, way: str) -> Iterator[tuple[str, list[Row], Row]]:
+    """Each system with the scores of its seeds and of their mean."""
+    for mean in sorted(measured.find(path, f"diabla/*.seeds/{way}.json"), key=lambda file: order(file.parent.name)):
+        system = mean.parent.name.removesuffix(".seeds")
+        seeds = [measured.read_json(file) for file in measured.find(path, f"diabla/{system}[0-9]/{way}.json")]
+        yield system, seeds, measured.read_json(mean)
+
+
+def interval(mean: Row, beside: str, metric: str) -> str:
+    """The difference of the seeds' means from other translations; its 95 % interval over dialogues; p."""
+    for difference in mean.get(beside, {}).get("metrics", ()):
+        if difference["metric"] == metric:
+            values = (difference["difference"], difference["low"], difference["high"], difference["p_value"])
+            return "{:+.2f} ({:+.2f} to {:+.2f}), p {:.3f}".format(*values).replace("-", "−").replace("p 0.", "p .")
+    return ""
+
+
+def shares(seeds: Sequence[Row], beside: str) -> str:
+    """The difference in agreement from other translations: the seeds' mean, least and most, and their largest p."""
+    rows = [
+        difference
+        for seed in seeds
+        for difference in seed.get(beside, {}).get("metrics", ())
+        if difference["metric"] == "agreement"
+    ]
+    if not rows:
+        return ""
+    largest = max(row["p_value"] for row in rows)
+    return f"{signed([row['difference'] for row in rows], 1)}, p ≤ {largest:.3f}".replace("≤ 0.", "≤ .")
+
+
 def hours(rows: Sequence[Row]) -> Iterator[str]:
     """How long the trainings took, each counted once: of one that goes on, the last row has its whole time."""
     walls: dict[str, float] = {}
@@ -198,13 +259,18 @@ def main() -> None:
     """Print all tables, an empty line between them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scores", type=Path)
-    rows = [json.loads(line) for line in parser.parse_args().scores.read_text(encoding="utf-8").splitlines()]
+    parser.add_argument("--kept", action="store_true", help="the scores are what measured.py kept of run.sh")
+    args = parser.parse_args()
+    if args.kept:
+        print("\n".join(kept_scores(args.scores)))
+        return
+    rows = [json.loads(line) for line in args.scores.read_text(encoding="utf-8").splitlines()]
     tables = [table(rows, where, ways) for where, ways in TABLES]
     told = (table(rows, where, ways, forms=True) for where, ways in FORMS)
     german = (table(rows, where, ("none", "third", "foreign")) for where in ("xdailydialog", "games-de"))
-    found = (*tables, *told, questions(rows, ASKED), *german, questions(rows, KNOWN))
-    found += (shipped(rows), true_and_foreign(rows), worth(rows), rule(rows), hours(rows))
-    print("\n\n".join("\n".join(each) for each in found))
+    tables += (*told, questions(rows, ASKED), *german, questions(rows, KNOWN))
+    tables += (shipped(rows), true_and_foreign(rows), worth(rows), rule(rows), hours(rows))
+    print("\n\n".join(map("\n".join, tables)))
 
 
 if __name__ == "__main__":
