@@ -159,7 +159,7 @@ def page(chromium: Any, service: Any) -> Iterator[Any]:
     refused = "Failed to load resource: the server responded with a status of 40"  # Chromium's own words
     opened.goto(service.address)
     yield opened
-    assert not [each for each in noticed if not each.startswith((f"{service.address}/", "blob:", refused))]
+    assert not [message for message in noticed if not message.startswith((f"{service.address}/", "blob:", refused))]
     context.close()
 
 
@@ -184,11 +184,11 @@ def chromium() -> Iterator[Any]:
     """A browser without a window."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if found is None:
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if program is None:
         pytest.skip("needs Chromium, in the PATH or as $CHROMIUM")
     with playwright.sync_playwright() as runner:
-        browser = runner.chromium.launch(executable_path=found, args=BROWSER)
+        browser = runner.chromium.launch(executable_path=program, args=BROWSER)
         yield browser
         browser.close()
 
@@ -212,4 +212,4 @@ def opened_alone(chromium: Any) -> Iterator[Callable[[str], Any]]:
 
 
 def _only(address: str, noticed: list[str]) -> None:
-    assert {each.partition("#")[0] for each in noticed} == {address}
+    assert {url.partition("#")[0] for url in noticed} == {address}

@@ -95,22 +95,22 @@ def preprocess() -> None:
 
 def outputs() -> dict[str, object]:
     """What the models say, and how training goes on."""
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     for name in ("hier_cond", "concat"):
-        found[name] = call("generate", "data", "--path", f"{name}.safetensors", "--beam", 3, "--scoring", "none")
+        results[name] = call("generate", "data", "--path", f"{name}.safetensors", "--beam", 3, "--scoring", "none")
     judged = call("score", "--contrastive", "contrastive.tsv", "--path", "hier_cond.safetensors", "--json")
-    found["contrastive"] = json.loads(judged)
+    results["contrastive"] = json.loads(judged)
     Path("lines.txt").write_text("".join(" ".join(sentence(random.Random(n), 9)) + "\n" for n in range(6)))
-    found["labels"] = call("classify", "--path", "classifier.safetensors", "lines.txt", "--all-probabilities")
+    results["labels"] = call("classify", "--path", "classifier.safetensors", "lines.txt", "--all-probabilities")
     call("embed", "--path", "inferlite.safetensors", "--input", "lines.txt", "--output", "vectors.npy")
-    found["vectors"] = np.load("vectors.npy").tolist()
+    results["vectors"] = np.load("vectors.npy").tolist()
     shutil.copytree("resume", "resumed")
     data, options = MODELS["resume"]
     call("train", data, *options, *SMALL, *RUN, "--save-dir", "resumed", "--max-update", RESUMED_AT + 5)
     lines = [json.loads(line) for line in Path("resumed/train.jsonl").read_text().splitlines()]
     updates = [line for line in lines if line["event"] == "train" and line["update"] > RESUMED_AT]
-    found["losses"] = [line["loss"] for line in updates]
-    return found
+    results["losses"] = [line["loss"] for line in updates]
+    return results
 
 
 def main() -> None:

@@ -27,10 +27,10 @@ def chosen(kind: str, registry: Registry) -> dict[str, type]:
 
 def sections(command: Command) -> dict[str, type]:
     """The configuration classes of a command, by their names."""
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     for part in command.sections:
-        found |= chosen(part.option, part.registry) if isinstance(part, Chosen) else {part.name: part.config}
-    return found
+        classes |= chosen(part.option, part.registry) if isinstance(part, Chosen) else {part.name: part.config}
+    return classes
 
 
 COMMANDS = {name: sections(command) for name, command in commands.COMMANDS.items()}
@@ -65,10 +65,10 @@ def lines() -> Iterator[str]:
 
 
 def blocks(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for title, _, block in (each.partition("\n") for each in text.strip().split("\n\n")):
-        found[title] = found.get(title, "") + f"{block}\n"  # there are two registries of tasks
-    return found
+    by_title: dict[str, str] = {}
+    for title, _, block in (part.partition("\n") for part in text.strip().split("\n\n")):
+        by_title[title] = by_title.get(title, "") + f"{block}\n"  # there are two registries of tasks
+    return by_title
 
 
 def test_options_are_those_of_the_file() -> None:

@@ -86,8 +86,8 @@ def damaged(good: bytes, draw: random.Random) -> bytes:
             value = json.loads(good)
         except ValueError:
             lines = good.split(b"\n")
-            place = draw.randrange(len(lines))
-            lines[place] = _json(lines[place], draw)
+            number = draw.randrange(len(lines))
+            lines[number] = _json(lines[number], draw)
             return b"\n".join(lines)
         return json.dumps(_changed(value, draw)).encode()
     content = good

@@ -95,18 +95,18 @@ def _in_place(file: Path, folder: Path, good: Path, read: Callable[[Path], objec
 
 def readers(tmp: Path) -> list[Reader]:
     """All of them; what they need lies in `tmp`."""
-    found: list[Reader] = []
+    collected: list[Reader] = []
 
     def add(name: str, good: str | bytes | object, read: Callable[[Path], object], share: float = 1.0) -> None:
         text = good if isinstance(good, (bytes, str)) else json.dumps(good)
-        found.append(Reader(name, text if isinstance(text, bytes) else text.encode(), read, share))
+        collected.append(Reader(name, text if isinstance(text, bytes) else text.encode(), read, share))
 
     _texts(add)
     _tables(add)
     _folders(add, tmp)
     _checkpoints(add, tmp)
     add_documents(add)
-    return found
+    return collected
 
 
 def _texts(add: Callable[..., None]) -> None:

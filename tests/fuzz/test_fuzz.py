@@ -55,8 +55,8 @@ def attempt(reader: Reader, content: bytes, folder: Path) -> str:
     except TooLong:
         return f"more than {SECONDS} s"
     except BaseException as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__} {str(error)[:100]} at {Path(place.filename).name}:{place.lineno}"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} {str(error)[:100]} at {Path(frame.filename).name}:{frame.lineno}"
     finally:
         signal.alarm(0)
     return ""
@@ -75,19 +75,19 @@ def test_found_cases(known: dict[str, Reader], tmp_path: Path) -> None:
     wrong = []
     for name, cases in json.loads((CORPUS / "cases.json").read_text()).items():
         for case in cases:
-            if found := attempt(known[name], case.encode("latin-1"), tmp_path):
-                wrong.append(f"{name}: {case[:60]!r}: {found}")
+            if problem := attempt(known[name], case.encode("latin-1"), tmp_path):
+                wrong.append(f"{name}: {case[:60]!r}: {problem}")
     assert wrong == []
 
 
 @pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_damaged_inputs(many: bool, known: dict[str, Reader], tmp_path: Path) -> None:
-    found, count = [], 0
+    problems, count = [], 0
     for reader in known.values():
         for number in range(int(MANY * reader.share) if many else FEW):
             content = damaged(reader.good, random.Random(f"{reader.name} {number}"))
             count += 1
             if problem := attempt(reader, content, tmp_path):
-                found.append(f"{reader.name} {number}: {problem}")
+                problems.append(f"{reader.name} {number}: {problem}")
     assert count > (100_000 if many else 1000)
-    assert found == []
+    assert problems == []

@@ -122,5 +122,5 @@ UNREAD: list[tuple[str, dict[str, Any], set[str]]] = [
 @pytest.mark.parametrize(("name", "options", "named"), UNREAD, ids=name_of)
 def test_options_that_nothing_reads_are_named(name: str, options: dict[str, Any], named: set[str]) -> None:
     problems = contradictions(MODELS.config(name)(**options), options)
-    found = {problem.split()[0].removeprefix("--").removeprefix("no-").replace("-", "_") for problem in problems}
-    assert found == named
+    reported = {problem.split()[0].removeprefix("--").removeprefix("no-").replace("-", "_") for problem in problems}
+    assert reported == named

@@ -82,7 +82,7 @@ DOCUMENTS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), m
 def test_parameters_of_summaries_and_merges_get_the_gradients_of_the_walk(documents, t, merge, backend):
     """Words of a query's and of a key's side; a summary needs a word."""
     torch.manual_seed(len(documents) + t)
-    ql, kl = (DocumentLayout.from_lengths([[pair[side] for pair in each] for each in documents]) for side in (0, 1))
+    ql, kl = (DocumentLayout.from_lengths([[pair[side] for pair in pairs] for pairs in documents]) for side in (0, 1))
     summaries = SummaryEncoder(d_model=8, heads=2, merge=build_merge(merge, d_model=8, heads=2)).double()
     relevance = nn.ModuleList(nn.Linear(8, 6, bias=False) for _ in range(2)).double()
     queries, words = (torch.randn(of.num_tokens, 8, dtype=torch.float64, requires_grad=True) for of in (ql, kl))

@@ -65,8 +65,8 @@ def test_raw_text_is_translated_with_nothing_else(
     assert convert([str(folder), str(tmp_path / "own"), "--to", "docnmt"]) == 0
     texts = marian.sentences(12, "source", seed=1)
     options = ["--max-len-a", "0", "--max-len-b", "10", "--min-len", "0", "--input-format", "corpus"]
-    found = translated(tmp_path / "own", "\n".join(texts) + "\n", monkeypatch, *options)
-    assert found.splitlines() == marian.Loaded(folder).translate(texts, 2, 10)[0]
+    output = translated(tmp_path / "own", "\n".join(texts) + "\n", monkeypatch, *options)
+    assert output.splitlines() == marian.Loaded(folder).translate(texts, 2, 10)[0]
     capsys.readouterr()
     assert inspect([str(tmp_path / "own")]) == 0
     assert "--activation                   swish" in capsys.readouterr().out
@@ -124,8 +124,8 @@ def settings(**values: Any) -> Any:
 
     def damage(folder: Path) -> None:
         file = folder / "config.json"
-        found = {**json.loads(file.read_text(encoding="utf-8")), **values}
-        file.write_text(json.dumps({name: value for name, value in found.items() if value is not None}))
+        config = {**json.loads(file.read_text(encoding="utf-8")), **values}
+        file.write_text(json.dumps({name: value for name, value in config.items() if value is not None}))
 
     return damage
 
@@ -134,9 +134,9 @@ def tensors(change: Any) -> Any:
     """Other tensors."""
 
     def damage(folder: Path) -> None:
-        found = safetensors.torch.load_file(folder / "model.safetensors")
-        change(found)
-        safetensors.torch.save_file(found, folder / "model.safetensors", {"format": "pt"})
+        weights = safetensors.torch.load_file(folder / "model.safetensors")
+        change(weights)
+        safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
     return damage
 
@@ -157,14 +157,14 @@ FAULTS: list[tuple[Any, str]] = [
     (settings(dropout=10**400), "'dropout'"),
     (settings(decoder_start_token_id=-1, pad_token_id=-1), "'pad_token_id'"),
     (lambda folder: (folder / "added_tokens.json").write_text('{"zzz": 5}'), "row 5"),
-    (tensors(lambda found: found.update({"model.shared.weight": torch.zeros(())})), "'model.shared.weight'"),
+    (tensors(lambda weights: weights.update({"model.shared.weight": torch.zeros(())})), "'model.shared.weight'"),
     (settings(encoder_layers=3), "'model.encoder.layers.2.self_attn.q_proj.weight'"),
-    (tensors(lambda found: found.pop(QUERY)), f"'{QUERY}'"),
-    (tensors(lambda found: found.update({QUERY: found[QUERY].to(torch.int8)})), f"'{QUERY}'"),
-    (tensors(lambda found: found.pop("model.shared.weight")), "model.shared.weight"),
-    (tensors(lambda found: found.update({"lm_head.weight": torch.zeros(9, 32)})), "tie_word_embeddings"),
+    (tensors(lambda weights: weights.pop(QUERY)), f"'{QUERY}'"),
+    (tensors(lambda weights: weights.update({QUERY: weights[QUERY].to(torch.int8)})), f"'{QUERY}'"),
+    (tensors(lambda weights: weights.pop("model.shared.weight")), "model.shared.weight"),
+    (tensors(lambda weights: weights.update({"lm_head.weight": torch.zeros(9, 32)})), "tie_word_embeddings"),
     (
-        tensors(lambda found: found.update({"model.shared.weight": found["model.shared.weight"][:50].clone()})),
+        tensors(lambda weights: weights.update({"model.shared.weight": weights["model.shared.weight"][:50].clone()})),
         "'model.shared.weight'",
     ),
 ]  # fmt: skip
@@ -268,8 +268,8 @@ def columns(theirs: Any, names: list[str]) -> list[int]:
 
 def test_texts_are_cut_into_the_same_subwords(system: System) -> None:
     theirs, task = system.theirs, system.ours.task
-    found = [task.source_tokenizer.pieces(ids) for ids in task.source_tokenizer.encode(SOURCES)]
-    assert [[*pieces, "</s>"] for pieces in found] == theirs.pieces(SOURCES) == system.back.pieces(SOURCES)
+    subwords = [task.source_tokenizer.pieces(ids) for ids in task.source_tokenizer.encode(SOURCES)]
+    assert [[*pieces, "</s>"] for pieces in subwords] == theirs.pieces(SOURCES) == system.back.pieces(SOURCES)
 
 
 @pytest.mark.parametrize("side", ["theirs", "back"])
@@ -294,7 +294,7 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
     corpus = ParallelCorpus.from_lines([SOURCES], task.source_tokenizer)
     search = BeamSearchConfig(beam=beam, max_len_a=0, max_len_b=LIMIT, min_len=0)
     results = [*translate_corpus([system.ours.model], task, corpus, GenerationConfig(), search)]
-    text, scores = [each.text for each in results], [each.nbest[0].score for each in results]
+    text, scores = [result.text for result in results], [result.nbest[0].score for result in results]
     assert len(set(text)) > 1  # they depend on what is translated
     for loaded in (system.theirs, system.back) if beam == 1 else (system.theirs,):
         other, their_scores = loaded.translate(SOURCES, beam, LIMIT)
@@ -325,7 +325,7 @@ def test_a_model_of_docnmt_goes_there_and_comes_back(tmp_path: Path, settings: d
         torch.testing.assert_close(logits, other[:, there], atol=1e-5, rtol=0)
     assert again.model_config == ours.model_config
     assert again.task.state().json == ours.task.state().json
-    tensors = [{**unique_state(each.model), **each.task.state().tensors} for each in (ours, again)]
+    tensors = [{**unique_state(loaded.model), **loaded.task.state().tensors} for loaded in (ours, again)]
     assert tensors[0].keys() == tensors[1].keys()
     assert all(torch.equal(tensor, tensors[1][name]) for name, tensor in tensors[0].items())
 
@@ -336,9 +336,9 @@ def test_a_target_language_is_one_piece_at_the_beginning(tmp_path: Path) -> None
         assert convert([str(tmp_path / source), str(tmp_path / to), "--to", form]) == 0
     texts = [f">>{code}<< {text}" for text in SOURCES for code in ("deu", "nld")]
     tokenizer: Any = load_model(tmp_path / "own").task
-    found = [tokenizer.source_tokenizer.pieces(ids) for ids in tokenizer.source_tokenizer.encode(texts)]
+    subwords = [tokenizer.source_tokenizer.pieces(ids) for ids in tokenizer.source_tokenizer.encode(texts)]
     expected = marian.Loaded(tmp_path / "marian").pieces(texts)
-    assert [[*pieces, "</s>"] for pieces in found] == [["▁" + pieces[0], *pieces[1:]] for pieces in expected]
+    assert [[*pieces, "</s>"] for pieces in subwords] == [["▁" + pieces[0], *pieces[1:]] for pieces in expected]
     assert marian.Loaded(tmp_path / "back").pieces(texts) == expected
 
 
@@ -349,18 +349,18 @@ def test_tokens_that_were_added_are_words(tmp_path: Path) -> None:
     theirs.tokenizer.add_tokens(["<x>", "neu"])
     theirs.model.resize_token_embeddings(len(theirs.tokenizer), mean_resizing=False)
     theirs.model.final_logits_bias.normal_()
-    for each in (theirs.tokenizer, theirs.model):
-        each.save_pretrained(tmp_path / "added")
+    for part in (theirs.tokenizer, theirs.model):
+        part.save_pretrained(tmp_path / "added")
     assert (tmp_path / "added/added_tokens.json").is_file()
     assert convert([str(tmp_path / "added"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
     texts = ["<x> ba bu.", "ba <x> bu neu", "neu"]
     ours, theirs = load_model(tmp_path / "own"), marian.Loaded(tmp_path / "added")
     task: Any = ours.task
-    found = [task.source_tokenizer.pieces(ids) for ids in task.source_tokenizer.encode(texts)]
+    subwords = [task.source_tokenizer.pieces(ids) for ids in task.source_tokenizer.encode(texts)]
     table = {**theirs.tokenizer.encoder, **theirs.tokenizer.added_tokens_encoder}
     names = {row: piece for piece, row in table.items()}
     expected = [[names[row] for row in theirs.tokenizer(text).input_ids] for text in texts]
-    assert [[*(p[1:] if p in ("▁<x>", "▁neu") else p for p in pieces), "</s>"] for pieces in found] == expected
+    assert [[*(p[1:] if p in ("▁<x>", "▁neu") else p for p in pieces), "</s>"] for pieces in subwords] == expected
     there = [table.get(name.removeprefix("▁") if name in ("▁<x>", "▁neu") else name, -1)
              for name in task.target_tokenizer.vocabulary()]  # fmt: skip
     known = [n for n, row in enumerate(there) if row >= 0 and n != BOS]

@@ -58,7 +58,7 @@ def test_scores_are_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
     path = small_system.random_checkpoint(tmp_path / "own.safetensors", arch, **settings)
     assert convert([str(path), str(tmp_path / "other"), "--to", "ctranslate2"]) == 0
     loaded, other = load_model(path), Other(tmp_path / "other")
-    sources, targets = ([each[n : n + size] for n in range(0, 80, size)] for each in (lines(80, 3), lines(80, 4)))
+    sources, targets = ([side[n : n + size] for n in range(0, 80, size)] for side in (lines(80, 3), lines(80, 4)))
     model: Any = loaded.model
     read = paired(loaded.task, sources, targets)
     units = planned_units(model.reading, read)
@@ -71,15 +71,15 @@ def test_scores_are_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
 
     def joined(side: Any, texts: list[str]) -> list[str]:
         first, *rest = [side.encode(text, out_type=str) for text in texts]
-        return [*first, *(piece for each in rest for piece in ("<brk>", *each))]
+        return [*first, *(piece for pieces in rest for piece in ("<brk>", *pieces))]
 
     pairs = list(zip(sources, targets, strict=True))
     if settings.get("target_window") == 1:  # each sentence behind the one before it
         pairs = [pair for s, t in pairs for pair in ((s[:1], t[:1]), (s, t[1:]))]
-    found = other.translator.score_batch(
+    results = other.translator.score_batch(
         [joined(other.source, s) for s, _ in pairs], [joined(other.target, t) for _, t in pairs]
     )
-    theirs = torch.tensor([score for result in found for score in result.log_probs])
+    theirs = torch.tensor([score for result in results for score in result.log_probs])
     torch.testing.assert_close(theirs, ours, atol=error, rtol=0)
     assert ours.std() > 0.5
 
@@ -124,14 +124,14 @@ def test_translations_are_the_same(learned: Path, beam: int) -> None:
     sources = lines(230, 8)
     search = BeamSearchConfig(beam=beam, lenpen=1.0, max_len_a=0, max_len_b=LIMIT, min_len=0)
     given = ParallelCorpus.from_lines([sources], task.source_tokenizer)
-    found = list(translate_corpus([loaded.model], task, given, GenerationConfig(), search))
-    ended = [n for n, result in enumerate(found) if len(result.nbest[0].pieces) < LIMIT][:200]
-    ours = [found[n].nbest[0] for n in ended]
+    results = list(translate_corpus([loaded.model], task, given, GenerationConfig(), search))
+    ended = [n for n, result in enumerate(results) if len(result.nbest[0].pieces) < LIMIT][:200]
+    ours = [results[n].nbest[0] for n in ended]
     assert len(ours) == 200
-    assert len({each.text for each in ours}) > 50
+    assert len({own.text for own in ours}) > 50
     theirs = other.translator.translate_batch(
         [other.source.encode(sources[n], out_type=str) for n in ended],
         beam_size=beam, length_penalty=1.0, max_decoding_length=LIMIT, min_decoding_length=0, return_scores=True,
     )  # fmt: skip
-    assert [each.text for each in ours] == [other.target.decode(each.hypotheses[0]) for each in theirs]
-    assert [each.score for each in ours] == pytest.approx([each.scores[0] for each in theirs], rel=1e-5, abs=1e-4)
+    assert [own.text for own in ours] == [other.target.decode(result.hypotheses[0]) for result in theirs]
+    assert [own.score for own in ours] == pytest.approx([result.scores[0] for result in theirs], rel=1e-5, abs=1e-4)

@@ -83,11 +83,11 @@ def columns(theirs: Any, names: list[str]) -> list[int]:
     """The column of transformers' logits for each of our entries; -1 of those that it has not."""
     table = theirs.tokenizer.get_vocab()
     table |= getattr(theirs.tokenizer, "lang_token_to_id", {})
-    found = [table.get(name.strip("<>") if name.startswith("<<") else name, -1) for name in names]
-    found = [table[name[1:-1]] if name.startswith("<<") else row for name, row in zip(names, found, strict=True)]
-    found = [int(name[10:]) if name.startswith("madeupword") else row for name, row in zip(names, found, strict=True)]
-    found[BOS] = found[BRK] = found[MASK] = -1  # docnmt's own
-    return found
+    rows = [table.get(name.strip("<>") if name.startswith("<<") else name, -1) for name in names]
+    rows = [table[name[1:-1]] if name.startswith("<<") else row for name, row in zip(names, rows, strict=True)]
+    rows = [int(name[10:]) if name.startswith("madeupword") else row for name, row in zip(names, rows, strict=True)]
+    rows[BOS] = rows[BRK] = rows[MASK] = -1  # docnmt's own
+    return rows
 
 
 def test_texts_are_cut_into_the_same_subwords(system: System) -> None:
@@ -125,23 +125,23 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
         task: Any = ours.task
         corpus = ParallelCorpus.from_lines([SOURCES], task.source_tokenizer)
         search = BeamSearchConfig(beam=beam, max_len_a=0, max_len_b=LIMIT, min_len=0)
-        found = [each.nbest[0] for each in translate_corpus([ours.model], task, corpus, GenerationConfig(), search)]
+        best = [result.nbest[0] for result in translate_corpus([ours.model], task, corpus, GenerationConfig(), search)]
         names = task.target_tokenizer.vocabulary()
         there = dict(zip(names, columns(system.theirs, names), strict=True))
         rows, scores = system.theirs.translate(SOURCES, beam, LIMIT)
-        assert [[*(there[piece] for piece in each.pieces), 2] for each in found] == rows
-        special = [each for each in names if "_" in each or each.startswith(("madeup", "<"))]  # they leave other traces
-        plain = [n for n, each in enumerate(found) if not {*each.pieces[1:]} & {*special}]
+        assert [[*(there[piece] for piece in hypothesis.pieces), 2] for hypothesis in best] == rows
+        special = [name for name in names if "_" in name or name.startswith(("madeup", "<"))]  # they leave other traces
+        plain = [n for n, hypothesis in enumerate(best) if not {*hypothesis.pieces[1:]} & {*special}]
         assert plain
-        assert [found[n].text for n in plain] == [system.theirs.text(rows[n]) for n in plain]
-        assert {each.pieces[0] for each in found} == {task.target_tokenizer.preparation.tags[pair[1]]}
+        assert [best[n].text for n in plain] == [system.theirs.text(rows[n]) for n in plain]
+        assert {hypothesis.pieces[0] for hypothesis in best} == {task.target_tokenizer.preparation.tags[pair[1]]}
         if scores is not None:
-            lengths = [len(each) for each in rows]  # the tag and the end included
+            lengths = [len(row) for row in rows]  # the tag and the end included
             means = [score * n / (n - 1) for score, n in zip(scores, lengths, strict=True)]
-            assert [each.score for each in found] == pytest.approx(means, rel=1e-5, abs=1e-4)
+            assert [hypothesis.score for hypothesis in best] == pytest.approx(means, rel=1e-5, abs=1e-4)
         written.append(rows)
-    assert len({tuple(each) for each in written[0]}) > 4
-    assert [each[1:] for each in written[0]] != [each[1:] for each in written[1]]  # the languages matter
+    assert len({tuple(row) for row in written[0]}) > 4
+    assert [row[1:] for row in written[0]] != [row[1:] for row in written[1]]  # the languages matter
 
 
 PAIR = {"m2m100": ("ru", "de"), "nllb": ("rus_Cyrl", "fra_Latn"), "mbart50": ("ru_RU", "de_DE")}
@@ -202,15 +202,15 @@ def test_commands_and_python_translate_into_the_language_asked_for(
         expected = [theirs.text(rows) for rows in theirs.translate(texts, 2, LIMIT)[0]]
         direction = ["--source-lang", source, "--target-lang", target]
         said = translated(tmp_path / "own", "\n".join(texts) + "\n", monkeypatch, *options, *direction).splitlines()
-        found = loaded.translate(texts, beam=2, source_lang=source, target_lang=target, **limits)
-        assert said == [each.text for each in found]
-        assert [each.text for each in found] == expected
+        results = loaded.translate(texts, beam=2, source_lang=source, target_lang=target, **limits)
+        assert said == [result.text for result in results]
+        assert [result.text for result in results] == expected
         labels = theirs.tokenizer(texts, text_target=TARGETS[:6])["labels"]
         forced = [logits.log_softmax(-1)[torch.arange(len(rows)), rows][1:].mean()
                   for logits, rows in zip(theirs.logits(texts, TARGETS[:6]), labels, strict=True)]  # fmt: skip
         scores = loaded.score(texts, TARGETS[:6], source_lang=source, target_lang=target)
         # of the tokens after the tag
-        assert scores == pytest.approx([float(each) for each in forced], rel=1e-5, abs=1e-4)
+        assert scores == pytest.approx([float(score) for score in forced], rel=1e-5, abs=1e-4)
     capsys.readouterr()
     assert translate(["--path", str(tmp_path / "own"), *options, "--target-lang", "de"]) == 2
     assert "--target-lang de" in one_line(capsys)

@@ -113,12 +113,12 @@ def assert_logits(system: System) -> None:
     other, given = system.other, joined(task.source_tokenizer, sources)
     for chosen in (range(11), [11]):
         state = other.begin([given[n] for n in chosen])
-        for place in range(max(len(texts[n]) for n in chosen)):
-            scores = other.advance([texts[n][min(place, len(texts[n]) - 1)] for n in chosen], state)
+        for step in range(max(len(texts[n]) for n in chosen)):
+            scores = other.advance([texts[n][min(step, len(texts[n]) - 1)] for n in chosen], state)
             for row, n in enumerate(chosen):
-                if place < len(texts[n]):
-                    found = torch.from_numpy(scores[row, allowed])
-                    torch.testing.assert_close(found, expected[n][place, allowed], atol=error, rtol=0)
+                if step < len(texts[n]):
+                    theirs = torch.from_numpy(scores[row, allowed])
+                    torch.testing.assert_close(theirs, expected[n][step, allowed], atol=error, rtol=0)
         assert scores[:, never].max() < scores[:, allowed].min()
     assert torch.cat(expected).std() > 0.5
 
@@ -140,11 +140,11 @@ def test_the_documented_example_translates_as_greedy_search(
     written = []
     for window in exported.windows(5)[:6]:
         corpus = ParallelCorpus.from_lines([window], task.source_tokenizer)
-        found = [each.text for each in translate_corpus([exported.loaded.model], task, corpus, options, search)]
+        texts = [result.text for result in translate_corpus([exported.loaded.model], task, corpus, options, search)]
         capsys.readouterr()
         exec(code.replace("exported/onnx", "other").replace(given, repr(window)), {})
         written.append(capsys.readouterr().out.strip("\n"))
-        assert exported.window > 1 or written[-1].strip() == found[0]
+        assert exported.window > 1 or written[-1].strip() == texts[0]
     assert exported.loaded.model_config.norm == "pre" or len(set(written)) > 1  # some random models write nothing
 
 

@@ -42,20 +42,20 @@ def test_pointer_equals_a_loop_over_words(window: int) -> None:
     q, k = (torch.randn(LAYOUT.num_tokens, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
     labels = torch.randint(0, 3, (LAYOUT.num_tokens,))
     labels[1] = IGNORE
-    found = copied_labels(q, k, labels, LAYOUT, window)
+    parts = copied_labels(q, k, labels, LAYOUT, window)
     starts = LAYOUT.sentence_offsets[LAYOUT.sentence_of_token].tolist()
     for word, (start, document) in enumerate(zip(starts, LAYOUT.document_of_token.tolist(), strict=True)):
         first = int(LAYOUT.documents.offsets[document])
         read = [i for i in range(max(first, start - window), start) if labels[i] != IGNORE]
         if not read:
-            assert all(float(part[word].detach()) < -1e8 for part in found[1:])
+            assert all(float(part[word].detach()) < -1e8 for part in parts[1:])
             continue
         scores = torch.stack([-(q[word] - k[i]).square().sum() for i in read])
         p = scores.softmax(0)[labels[read] == labels[word]].sum()
-        assert torch.allclose(found[0][word].exp(), p, atol=1e-12)
-        assert torch.allclose(found[1][word], scores.max(), atol=1e-12)
-        assert torch.allclose(found[2][word], scores.logsumexp(0), atol=1e-12)
-    sum(part[part > -1e8].sum() for part in found).backward()
+        assert torch.allclose(parts[0][word].exp(), p, atol=1e-12)
+        assert torch.allclose(parts[1][word], scores.max(), atol=1e-12)
+        assert torch.allclose(parts[2][word], scores.logsumexp(0), atol=1e-12)
+    sum(part[part > -1e8].sum() for part in parts).backward()
     assert q.grad is not None
     assert bool(q.grad.isfinite().all())
 

@@ -65,8 +65,8 @@ def verbs_of(sentence):
 
 def test_contrastive_groups_ask_what_only_the_context_answers(folder):
     rows = (folder / "contrastive.tsv").read_text(encoding="utf-8").splitlines()
-    found = csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
-    groups = [list(group) for _, group in groupby(found, lambda row: row["group"])]
+    reader = csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
+    groups = [list(group) for _, group in groupby(reader, lambda row: row["group"])]
     cells = Counter((rows[0]["phenomenon"], int(rows[0]["distance"])) for rows in groups)
     assert set(cells.values()) == {GROUPS}
     assert set(cells) == {(p, d) for p in threads.PHENOMENA for d in documents.DISTANCES}

@@ -97,7 +97,7 @@ def furnish(folder: Path) -> None:
             file.write("\n" + lines * 40)  # both forms of address, for the pages that train with them
     for name in ("examples", "recipes", "tools"):
         (folder / name).symlink_to(ROOT / name)
-    (made,) = (each for each in COMMANDS if each.page == "README.md" and each.words[0] == "docnmt-preprocess")
+    (made,) = (listed for listed in COMMANDS if listed.page == "README.md" and listed.words[0] == "docnmt-preprocess")
     with inside(folder):
         assert run(small(made)) == 0
         for name in ("documents", "news", "DATA"):
@@ -179,14 +179,14 @@ def elsewhere() -> Iterator[Elsewhere]:
 def evaluation(folder: Path) -> None:
     """Documents in lines of their own, another system, and questions of discourse with their answers."""
     documents = (folder / "test.de").read_text(encoding="utf-8").strip().split("\n\n")
-    (folder / "answers.txt").write_text("\n\n".join(" ".join(each.split("\n")) for each in documents), encoding="utf-8")
+    (folder / "answers.txt").write_text("\n\n".join(" ".join(text.split("\n")) for text in documents), encoding="utf-8")
     for name in ("other", "true", "sentence", "foreign"):
         shutil.copy(folder / "test.de", folder / f"{name}.txt")
     reference = [
-        {"document_id": n, "target": line} for n, each in enumerate(documents) for line in each.split("\n") if line
+        {"document_id": n, "target": line} for n, text in enumerate(documents) for line in text.split("\n") if line
     ]
     answers = [
-        {"document_id": n, "hypothesis": each.replace("\n", "\n\n", 1)} for n, each in reversed([*enumerate(documents)])
+        {"document_id": n, "hypothesis": text.replace("\n", "\n\n", 1)} for n, text in reversed([*enumerate(documents)])
     ]
     for name, rows in (("test.jsonl", reference), ("answers.jsonl", answers)):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

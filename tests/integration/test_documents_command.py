@@ -51,7 +51,7 @@ def test_every_kind_at_once(folder: Path, model: str) -> None:
         )
         assert old.content != new.content
         if old.bilingual:
-            assert [each.text for each in old.segments] == [each.text for each in new.segments]
+            assert [segment.text for segment in old.segments] == [segment.text for segment in new.segments]
             kept = [
                 (n.translation, o.translation) for o, n in zip(old.segments, new.segments, strict=True) if o.translation
             ]
@@ -133,8 +133,8 @@ def test_models_that_know_levels_get_them(known: int, monkeypatch: pytest.Monkey
     )
     loaded = LoadedModels((), (small_system.model(),), restored)
     model = DocumentModel(translating.Translating(loaded, GenerationConfig(), BeamSearchConfig()))
-    found = sample_documents.document("md", "# A\n\none. Two.\n\n- x\n- y\n\n## B\n\nthree\n")
-    sentences = [SegmentSentence(each.text, None, each.units) for each in found.segments]
+    document = sample_documents.document("md", "# A\n\none. Two.\n\n- x\n- y\n\n## B\n\nthree\n")
+    sentences = [SegmentSentence(segment.text, None, segment.units) for segment in document.segments]
     assert list(model(sentences)) == []
     expected = {0: [[]] * 6, 1: [[0], [1], [2], [2], [3], [4]], 2: [[0, 0], [0, 1], [0, 2], [0, 2], [1, 0], [1, 1]]}
     assert seen[0].levels.tolist() == expected[known]

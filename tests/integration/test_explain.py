@@ -57,7 +57,7 @@ def corpus_of(model: docnmt.Translator, translations: list[docnmt.Translation], 
     """The document with exactly the pieces that were written."""
     vocabulary = model.models.task.target_tokenizer.vocabulary()
     corpus = small_system.corpus([document])
-    tokens = [[vocabulary.index(piece) for piece in each.pieces] for each in translations]
+    tokens = [[vocabulary.index(piece) for piece in translation.pieces] for translation in translations]
     return replace(corpus, target=TokenArray.from_lists(tokens, len(vocabulary)))
 
 
@@ -81,19 +81,19 @@ def test_weights_of_a_head_sum_to_one(arch: str, options: dict[str, Any], tmp_pa
     given = [["a river.", *[None] * (len(document) - 1)] for document in DOCUMENTS]
     plain = model.translate(DOCUMENTS, given=given, **BRIEF)
     assert plain[0][1].reads is None
-    found = model.translate(DOCUMENTS, given=given, explain=True, **BRIEF)
+    explained = model.translate(DOCUMENTS, given=given, explain=True, **BRIEF)
     assert taking_notes() is None
-    for document, same in zip(found, plain, strict=True):
-        assert [each.text for each in document] == [each.text for each in same]
+    for document, same in zip(explained, plain, strict=True):
+        assert [written.text for written in document] == [written.text for written in same]
         assert document[0].reads == ()
-        for number, each in enumerate(document[1:], 1):
-            assert each.explanation is not None
-            assert each.reads is not None
-            assert each.explanation.number == number
-            assert len(each.reads) == len(each.pieces)
-            layers = {(read.layer, read.head) for read in each.reads[0] if read.block != "pointer"}
+        for number, translation in enumerate(document[1:], 1):
+            assert translation.explanation is not None
+            assert translation.reads is not None
+            assert translation.explanation.number == number
+            assert len(translation.reads) == len(translation.pieces)
+            layers = {(read.layer, read.head) for read in translation.reads[0] if read.block != "pointer"}
             assert layers == {(layer, head) for layer in (0, 1) for head in (0, 1)}
-            for reads in each.reads:
+            for reads in translation.reads:
                 for read in reads:
                     assert set(read.sentences) <= set(range(len(document)))
                     assert sum(read.weights) == pytest.approx(1, abs=1e-5) or read.block in ("target", "pointer")
@@ -103,7 +103,7 @@ def test_weights_of_a_head_sum_to_one(arch: str, options: dict[str, Any], tmp_pa
                         assert max(read.sentences) < number
                     if read.block == "pointer":
                         assert read.sentences == (0,)
-            for attention in (*each.explanation.decoder, *each.explanation.encoder):
+            for attention in (*translation.explanation.decoder, *translation.explanation.encoder):
                 total = attention.weights.sum(-1)
                 assert np.all((np.abs(total - 1) < 1e-4) | (total == 0))
 
@@ -112,10 +112,10 @@ def test_weights_of_a_head_sum_to_one(arch: str, options: dict[str, Any], tmp_pa
 def test_weights_are_those_of_the_equation(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     """Queries and keys are caught where attention gets them; the rest is eq. 7 and TraverseTree in plain loops."""
     model, document = load(tmp_path, arch, **options), DOCUMENTS[0]
-    found = model.translate(document, explain=True, **BRIEF)
+    translations = model.translate(document, explain=True, **BRIEF)
     network: Any = model.models.models[0]
     modules = [module for module in network.modules() if isinstance(module, ConditionalAttention)]
-    caught = inputs_of(modules, model, found, document)
+    caught = inputs_of(modules, model, translations, document)
     assert len(caught) == (6 if "target_context" in options else 4)
     places: dict[tuple[str, str], int] = {}
     for module, (x, store, layout) in caught:
@@ -128,10 +128,12 @@ def test_weights_are_those_of_the_equation(arch: str, options: dict[str, Any], t
         expected = selective(inputs, layout, keys.layout, module.policy, store.tree).detach().numpy()  # (Tq, h, S)
         assert ((expected == 0).sum(-1) >= len(document) - module.policy.top_t).all()  # not selected, no weight
         rows = layout.sentence_offsets.tolist()
-        for sentence, translation in enumerate(found):
+        for sentence, translation in enumerate(translations):
             assert translation.explanation is not None
             attentions = getattr(translation.explanation, side)
-            (mine,) = [each for each in attentions if (each.block, each.layer) == (block, int(layer))]
+            (mine,) = [
+                attention for attention in attentions if (attention.block, attention.layer) == (block, int(layer))
+            ]
             dense = np.zeros_like(expected[rows[sentence] : rows[sentence + 1]])
             np.put_along_axis(dense, mine.sentences, mine.weights, axis=-1)
             if not mine.weights.size:
@@ -144,15 +146,19 @@ def test_weights_are_those_of_the_equation(arch: str, options: dict[str, Any], t
 
 def test_cross_attention_is_a_softmax_over_the_source_sentence(tmp_path: Path) -> None:
     model, document = load(tmp_path, "cond_transformer"), DOCUMENTS[0]
-    found = model.translate(document, explain=True, **BRIEF)
+    translations = model.translate(document, explain=True, **BRIEF)
     network: Any = model.models.models[0]
-    ((cross, (x, reads)),) = inputs_of([network.decoder.layers[1].cross], model, found, document)
+    ((cross, (x, reads)),) = inputs_of([network.decoder.layers[1].cross], model, translations, document)
     with torch.no_grad():
         q, k = cross.query(x).view(len(x), 2, -1), cross.split(cross.key_value(reads.source), 2)[0]
-    rows, keys = (each.sentence_offsets.tolist() for each in (reads.layout, reads.source_layout))
-    for sentence, translation in enumerate(found):
+    rows, keys = (layout.sentence_offsets.tolist() for layout in (reads.layout, reads.source_layout))
+    for sentence, translation in enumerate(translations):
         assert translation.explanation is not None
-        mine = next(each for each in translation.explanation.decoder if (each.block, each.layer) == ("cross", 1))
+        mine = next(
+            attention
+            for attention in translation.explanation.decoder
+            if (attention.block, attention.layer) == ("cross", 1)
+        )
         inside = slice(keys[sentence], keys[sentence + 1])
         scores = torch.einsum("qhd,khd->qhk", q[rows[sentence] : rows[sentence + 1]], k[inside]) * q.shape[-1] ** -0.5
         dense = np.zeros(scores.shape, dtype=np.float32)
@@ -165,19 +171,21 @@ def test_cross_attention_is_a_softmax_over_the_source_sentence(tmp_path: Path) -
 def test_the_pointer_and_its_gate(tmp_path: Path) -> None:
     model, document = load(tmp_path, "copy_transformer"), DOCUMENTS[0]
     given = [f"{document[0]} it.", None, document[2], *[None] * (len(document) - 3)]
-    found = model.translate(document, given=given, explain=True, **BRIEF)
+    translations = model.translate(document, given=given, explain=True, **BRIEF)
     network: Any = model.models.models[0]
-    for number, each in enumerate(found):
+    for number, translation in enumerate(translations):
         if given[number] is not None:
             continue
-        assert each.explanation is not None
-        pointer = each.explanation.decoder[-1]
+        assert translation.explanation is not None
+        pointer = translation.explanation.decoder[-1]
         assert pointer.block == "pointer"
         assert pointer.share is not None
-        assert pointer.share.shape == (len(each.pieces) + 1,)
+        assert pointer.share.shape == (len(translation.pieces) + 1,)
         assert np.all((pointer.share > 0) & (pointer.share < 1))
         assert set(pointer.sentences.flat) == {0, 2}  # what is given, also behind it
-        corpus = corpus_of(model, [found[0], found[2], each], [document[0], document[2], document[number]])
+        corpus = corpus_of(
+            model, [translations[0], translations[2], translation], [document[0], document[2], document[number]]
+        )
         with torch.no_grad():
             _, batch = next(forced_batches(network, model.models.task, corpus, max_tokens=10_000))
             states = network.encoder(batch.source)
@@ -196,43 +204,47 @@ def test_the_pointer_and_its_gate(tmp_path: Path) -> None:
 def test_leaving_a_sentence_out_is_scoring_without_it(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model, document = load(tmp_path, arch, **options), DOCUMENTS[0]
     targets = [" ".join(reversed(line.strip(".").split())) + "." for line in document]
-    found = model.explain(document, targets)
+    explanations = model.explain(document, targets)
     asked = 0
-    for number, each in enumerate(found):
-        assert each.log_probs is not None
-        parts = [one for one in (*each.decoder, *each.encoder) if one.block != "cross"]
+    for number, explanation in enumerate(explanations):
+        assert explanation.log_probs is not None
+        parts = [one for one in (*explanation.decoder, *explanation.encoder) if one.block != "cross"]
         own = sum(float(one.weights[one.sentences == number].sum()) for one in parts)
         read = sum(float(one.weights.sum()) for one in parts) - own
         heads = sum(one.weights.shape[0] * one.weights.shape[1] for one in parts)
-        assert not parts or sum(each.others.values()) == pytest.approx(read / heads, abs=1e-5)
-        assert float(each.log_probs.sum()) == pytest.approx(model.score(document, targets, lenpen=0)[number], abs=1e-3)
-        assert [one.sentence for one in each.without] == list(each.others)[:3]
-        assert list(each.others.values()) == sorted(each.others.values(), reverse=True)
-        for one in each.without:
+        assert not parts or sum(explanation.others.values()) == pytest.approx(read / heads, abs=1e-5)
+        assert float(explanation.log_probs.sum()) == pytest.approx(
+            model.score(document, targets, lenpen=0)[number], abs=1e-3
+        )
+        assert [one.sentence for one in explanation.without] == list(explanation.others)[:3]
+        assert list(explanation.others.values()) == sorted(explanation.others.values(), reverse=True)
+        for one in explanation.without:
             rest = [n for n in range(len(document)) if n != one.sentence]
             scores = model.score([document[n] for n in rest], [targets[n] for n in rest], lenpen=0)
             assert float(one.log_probs.sum()) == pytest.approx(scores[rest.index(number)], abs=1e-3)
-            assert len(one.log_probs) == len(each.target) + 1
+            assert len(one.log_probs) == len(explanation.target) + 1
             asked += 1
     assert asked >= len(document)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("docnmt.apps.explain.explain.LEFT_OUT", 1)
-        left_out = {one.sentence for each in model.explain(document, targets) for one in each.without}
-    assert left_out == {Counter(one.sentence for each in found for one in each.without).most_common(1)[0][0]}
+        left_out = {one.sentence for explanation in model.explain(document, targets) for one in explanation.without}
+    assert left_out == {
+        Counter(one.sentence for explanation in explanations for one in explanation.without).most_common(1)[0][0]
+    }
 
 
 @pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[0], *OTHERS[::2]])
 def test_alignment_points_into_the_texts(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model = load(tmp_path, arch, **options)
     targets = [[line.replace("  ", " ").replace("the ", "the  ") for line in document] for document in DOCUMENTS]
-    found = model.align(DOCUMENTS, targets)
-    assert [len(each) for each in found] == [len(each) for each in DOCUMENTS]
+    alignments = model.align(DOCUMENTS, targets)
+    assert [len(document) for document in alignments] == [len(document) for document in DOCUMENTS]
     explained = model.explain(DOCUMENTS, targets)
-    for document, texts, pieces, explanations in zip(DOCUMENTS, targets, found, explained, strict=True):
+    for document, texts, pieces, explanations in zip(DOCUMENTS, targets, alignments, explained, strict=True):
         for source, target, aligned, explanation in zip(document, texts, pieces, explanations, strict=True):
-            spelt = "".join(target[slice(*each.target)] for each in aligned)
+            spelt = "".join(target[slice(*piece.target)] for piece in aligned)
             assert spelt == "".join(target.split())
-            assert {each.source for each in aligned} <= set(model.models.task.source_tokenizer.spans(source))
+            assert {piece.source for piece in aligned} <= set(model.models.task.source_tokenizer.spans(source))
             assert len(aligned) == len(explanation.target)
     assert model.align(["", "a cat."], ["", "the dog."])[0] == []
 
@@ -243,9 +255,9 @@ def test_alignment_in_a_long_document_keeps_all_words_of_a_sentence(
 ) -> None:
     model, document = load(tmp_path, arch), small_system.text(1, 40, seed=1)[0]
     assert sum(len(line.split()) for line in document) > 100
-    found = model.align(document, document)
+    alignment = model.align(document, document)
     monkeypatch.setattr("docnmt.apps.explain.attention._WORDS", 100_000)
-    assert found == model.align(document, document)
+    assert alignment == model.align(document, document)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -254,14 +266,14 @@ def test_alignment_takes_the_step_at_which_equal_words_meet(
 ) -> None:
     model = load(tmp_path, "transformer_tiny")
     source, target = "dog cat tree", "tree dog cat"
-    place = {source[begin:end]: n for n, (begin, end) in enumerate(model.models.task.source_tokenizer.spans(source))}
-    right = tuple(place[target[begin:end]] for begin, end in model.models.task.target_tokenizer.spans(target))
+    numbers = {source[begin:end]: n for n, (begin, end) in enumerate(model.models.task.source_tokenizer.spans(source))}
+    right = tuple(numbers[target[begin:end]] for begin, end in model.models.task.target_tokenizer.spans(target))
     wrong = (*right[1:], 0)
     steps = (wrong, right) if late else (right, wrong)
     monkeypatch.setattr("docnmt.apps.explain.attention.source_pieces", lambda *_: steps)
-    (found,) = model.align([source], [target])
-    assert len(found) == len(right)
-    assert all(source[slice(*each.source)] == target[slice(*each.target)] for each in found)
+    (alignment,) = model.align([source], [target])
+    assert len(alignment) == len(right)
+    assert all(source[slice(*piece.source)] == target[slice(*piece.target)] for piece in alignment)
 
 
 # docnmt-align: two documents in, pairs of their sentences out, and a word on every sentence that is left.

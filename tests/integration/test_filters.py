@@ -304,8 +304,8 @@ def test_corpora_of_words_become_text_again(tmp_path: Path) -> None:
     words = ["-s", "en", "-t", "de", f"--trainpref={tmp_path / 'train'}", "--destdir", str(tmp_path / "data")]
     assert preprocess_main([*words, "--detokenize", "moses"]) == 0
     stored = ParallelCorpus.open(tmp_path / "data", "train")
-    for language, found in (("en", stored.source_text), ("de", stored.references[0])):
+    for language, written in (("en", stored.source_text), ("de", stored.references[0])):
         expected = [MosesDetokenizer(lang=language).detokenize(line.split())
                     for line in (tmp_path / f"train.{language}").read_text(encoding="utf-8").splitlines()]  # fmt: skip
-        assert list(found) == expected
+        assert list(written) == expected
     assert list(stored.references[0]) == texts["de"]

@@ -108,12 +108,12 @@ def test_the_start_is_the_sentence_model(tmp_path: Path, name: str, old: dict[st
     given = batch(document, documents)
     with torch.no_grad():
         assert torch.equal(document(given), sentence(given))
-    found = [
+    results = [
         list(translate_corpus([model], small_system.task(), small_system.corpus(documents), *search()))
         for model in (sentence, document)
     ]
-    assert [r.text for r in found[0]] == [r.text for r in found[1]]
-    scores = [[r.nbest[0].score for r in each] for each in found]
+    assert [r.text for r in results[0]] == [r.text for r in results[1]]
+    scores = [[r.nbest[0].score for r in translations] for translations in results]
     assert scores[0] == pytest.approx(scores[1], rel=1e-5, abs=1e-5)
     CrossEntropy(label_smoothing=0.0)(document.train(), given)[0].backward()
     gradients = {name: parameter.grad for name, parameter in document.named_parameters() if parameter.numel()}
@@ -153,7 +153,7 @@ def test_plugins_of_documents_start_with_the_loss_of_the_sentence_model(
     assert torch.equal(document(whole), sentence(lines))
     for given in (whole, lines):
         given.labels[given.labels <= BRK] = IGNORE
-    losses = [CrossEntropy(label_smoothing=0.1)(*each)[0] for each in ((document, whole), (sentence, lines))]
+    losses = [CrossEntropy(label_smoothing=0.1)(*pair)[0] for pair in ((document, whole), (sentence, lines))]
     assert torch.equal(*losses)
     losses[0].backward()
     opening = [p for n, p in document.named_parameters() if n.endswith("sum.opening")]

@@ -54,24 +54,24 @@ def forms_of_documents(seed: int) -> tuple[ParallelCorpus, list[list[str]]]:
     rng = random.Random(seed)
     texts = ["tu viens", "vous venez", "il vient", "il part", "tu ou vous"]
     documents = [[rng.choice(texts) for _ in range(rng.randint(1, 9))] for _ in range(40)]
-    corpus = ParallelCorpus.from_lines([["the dog"] * len(each) for each in documents], tokenizer())
+    corpus = ParallelCorpus.from_lines([["the dog"] * len(document) for document in documents], tokenizer())
     lines = TextArray.from_lines([line for document in documents for line in document])
     return replace(corpus, references=[lines]), documents
 
 
-def nearest(document: list[str], place: int) -> str | None:
+def nearest(document: list[str], index: int) -> str | None:
     """The form that a sentence should be told: its own, else its nearest neighbour's, the earlier one of two."""
     forms = {"tu viens": "informal", "vous venez": "formal"}
-    if document[place] == "tu ou vous":
+    if document[index] == "tu ou vous":
         return None
-    known = [(abs(n - place), n, forms[line]) for n, line in enumerate(document) if line in forms]
+    known = [(abs(n - index), n, forms[line]) for n, line in enumerate(document) if line in forms]
     return min(known)[2] if known else None
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_training_tells_the_nearest_form_to_whole_documents(seed: int) -> None:
     corpus, documents = forms_of_documents(seed)
-    expected = [nearest(document, place) for document in documents for place in range(len(document))]
+    expected = [nearest(document, index) for document in documents for index in range(len(document))]
     assert [None if n < 0 else list(TAGS)[n] for n in target_forms(corpus, "fr").tolist()] == expected
     numbers = tag_numbers(tokenizer())
     told = ToldForms(0.5, "fr", (1, seed)).tell(corpus, tokenizer())
@@ -79,8 +79,8 @@ def test_training_tells_the_nearest_form_to_whole_documents(seed: int) -> None:
     begins = corpus.document_offsets
     tagged = [form if heads[n] == numbers.get(form, -1) else None for n, form in enumerate(expected)]
     of_documents = [(tagged[a:b], expected[a:b]) for a, b in pairwise(begins.tolist())]
-    assert all(found == wanted or not any(found) for found, wanted in of_documents)
-    shares = [bool(any(found)) for found, wanted in of_documents if any(wanted)]
+    assert all(given == wanted or not any(given) for given, wanted in of_documents)
+    shares = [bool(any(given)) for given, wanted in of_documents if any(wanted)]
     assert 0.2 < np.mean(shares) < 0.8
     for n, form in enumerate(tagged):  # nothing else has changed
         assert told.source[n][form is not None :].tolist() == corpus.source[n].tolist()
@@ -98,7 +98,7 @@ def by_hand(path: Path, documents: list[list[str]], tag: str) -> list[str]:
     number = sides.vocabulary().index(tag)
     rows = [[number, *corpus.source[n].tolist()] for n in range(corpus.num_sentences)]
     corpus = replace(corpus, source=TokenArray.from_lists(rows, sides.vocab_size))
-    return [each.text for each in translate_corpus(models.models, models.task, corpus, GenerationConfig())]
+    return [result.text for result in translate_corpus(models.models, models.task, corpus, GenerationConfig())]
 
 
 def test_every_way_of_asking_writes_what_the_tag_before_each_sentence_gives(
@@ -107,10 +107,13 @@ def test_every_way_of_asking_writes_what_the_tag_before_each_sentence_gives(
     form: Any = "formal"
     expected = by_hand(told, [TEXT], TAGS[form])
     model = docnmt.load(told)
-    assert [each.text for each in model.translate(TEXT, formality=form)] == expected
-    assert [each.text for each in model.translate(TEXT)] != expected
+    assert [translation.text for translation in model.translate(TEXT, formality=form)] == expected
+    assert [translation.text for translation in model.translate(TEXT)] != expected
     explained = model.translate(TEXT, formality=form, explain=True)
-    assert all(each.explanation is not None and each.explanation.source[0] == TAGS[form] for each in explained)
+    assert all(
+        translation.explanation is not None and translation.explanation.source[0] == TAGS[form]
+        for translation in explained
+    )
 
     common = ["--path", str(told), "--device", "cpu", "--formality", form]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXT).encode()), encoding="utf-8"))
@@ -141,15 +144,17 @@ def test_the_given_translations_tell_the_form_of_what_follows(
     given = [[None, "il vient", "tu viens", None, "vous venez", "il part", None], [None, None], ["vous venez", None]]
     forms = ["informal"] * 4 + ["formal"] * 3 + [None, None] + ["formal"] * 2
     corpus, numbers = ParallelCorpus.from_lines(documents, tokenizer()), tag_numbers(tokenizer())
-    found = in_given_form(corpus, [line for document in given for line in document], tokenizer(), "fr")
+    tagged = in_given_form(corpus, [line for document in given for line in document], tokenizer(), "fr")
     heads = [[] if form is None else [numbers[form]] for form in forms]
-    assert [each.tolist() for each in found.source] == [
+    assert [tokens.tolist() for tokens in tagged.source] == [
         [*head, *words.tolist()] for head, words in zip(heads, corpus.source, strict=True)
     ]
 
     known = ["vous venez", None, None]
-    expected = [each.text for each in docnmt.load(told).translate(TEXT, given=known, formality="formal")]
-    assert [each.text for each in docnmt.load(told).translate(TEXT, given=known, formality="given")] == expected
+    expected = [translation.text for translation in docnmt.load(told).translate(TEXT, given=known, formality="formal")]
+    assert [
+        translation.text for translation in docnmt.load(told).translate(TEXT, given=known, formality="given")
+    ] == expected
     (tmp_path / "given.fr").write_text("vous venez\n\n\n")
     common = ["--path", str(told), "--device", "cpu", "--formality", "given"]
     for more in (["--given", str(tmp_path / "given.fr")], []):
@@ -167,10 +172,12 @@ def test_sentences_without_words_are_told_no_form(told: Path) -> None:
     words = [corpus.source[0].tolist(), [], [], corpus.source[3].tolist()]
     corpus = replace(corpus, source=TokenArray.from_lists(words, tokenizer().vocab_size))
     tag = tag_numbers(tokenizer())["formal"]
-    found = in_form(corpus, "formal", tokenizer()).source
-    assert [found[n].tolist() for n in range(4)] == [[tag, *words[0]], [], [], [tag, *words[3]]]
+    tagged = in_form(corpus, "formal", tokenizer()).source
+    assert [tagged[n].tolist() for n in range(4)] == [[tag, *words[0]], [], [], [tag, *words[3]]]
     model = docnmt.load(told)
-    texts = [each.text for each in model.translate(["\u200b", "you see the old dog."], formality="formal")]
+    texts = [
+        translation.text for translation in model.translate(["\u200b", "you see the old dog."], formality="formal")
+    ]
     assert texts[0] == model.translate(["\u200b"])[0].text == ""
     assert texts[1]
 
@@ -187,5 +194,5 @@ def test_the_service_takes_a_form_a_request(told: Path) -> None:
     assert client.post("/translate", json={**asked, "formality": "polite"}).status_code == 400
     wanted = {"text": TEXT, "target_lang": "FR", "formality": "more"}
     answer = client.post("/v2/translate", json=wanted, headers={"authorization": "DeepL-Auth-Key any"}).json()
-    assert [each["text"] for each in answer["translations"]] == by_hand(told, [TEXT], TAGS["formal"])
+    assert [translation["text"] for translation in answer["translations"]] == by_hand(told, [TEXT], TAGS["formal"])
     client.service.worker.stop()

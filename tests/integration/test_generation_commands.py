@@ -59,14 +59,16 @@ def test_translations_that_end_at_the_length_limit_are_counted(run: Run, folder:
     assert re.findall(r"H-\d+", note) == full[:5]
     documents = small_system.text(3, 4, seed=2)
     options = {"generator": "sampling", "temperature": 3.0, "max_len_a": 0, "max_len_b": 20}
-    found = [each for document in docnmt.load("run").translate(documents, **options) for each in document]
-    assert [each.limited for each in found] == [length == 20 for length in lengths.values()]
+    translations = [
+        translation for document in docnmt.load("run").translate(documents, **options) for translation in document
+    ]
+    assert [translation.limited for translation in translations] == [length == 20 for length in lengths.values()]
     (folder / "text.txt").write_text("\n".join(documents[0]) + "\n", encoding="utf-8")
     for command, stdin in (([], (folder / "text.txt").read_bytes()), (["text.txt"], b"")):
         status, _, err = run("translate", *command, *drawn, "20", stdin=stdin)
         assert status == 0
         [note] = notes_of_limits(err)
-        cut = [source for source, each in zip(documents[0], found, strict=False) if each.limited]
+        cut = [source for source, translation in zip(documents[0], translations, strict=False) if translation.limited]
         assert all(f"'{source[:20]}" in note for source in cut[:5])
         assert not notes_of_limits(run("translate", *command, *drawn, "2000", stdin=stdin)[2])
 
@@ -80,15 +82,17 @@ def test_each_sentence_has_a_limit_and_words_of_its_own(arch: str) -> None:
         results = translate_corpus(
             [small_system.model(arch)], small_system.task(), corpus, GenerationConfig(generator="sampling"), options
         )
-        found = [result.nbest[0] for result in results]
+        hypotheses = [result.nbest[0] for result in results]
         limits = [options.limit(int(length) + 1) for length in corpus.source.lengths()]
-        assert [each.limited for each in found] == [
-            len(each.pieces) + 1 == limit for each, limit in zip(found, limits, strict=True)
+        assert [hypothesis.limited for hypothesis in hypotheses] == [
+            len(hypothesis.pieces) + 1 == limit for hypothesis, limit in zip(hypotheses, limits, strict=True)
         ]
-        assert 0 < sum(each.limited for each in found) < len(found)
-        once = [len(set(each.pieces)) == len(each.pieces) for each in found]
+        assert 0 < sum(hypothesis.limited for hypothesis in hypotheses) < len(hypotheses)
+        once = [len(set(hypothesis.pieces)) == len(hypothesis.pieces) for hypothesis in hypotheses]
         assert all(once) == bool(size)
-        assert len({piece for each in found for piece in each.pieces}) < sum(len(each.pieces) for each in found)
+        assert len({piece for hypothesis in hypotheses for piece in hypothesis.pieces}) < sum(
+            len(hypothesis.pieces) for hypothesis in hypotheses
+        )
 
 
 @pytest.mark.parametrize("more", [("--nbest", "2", "--batch-size", "1"), ("--prefix-references", "0.4")])
@@ -144,7 +148,7 @@ def test_generate_the_first_documents(run: Run, folder: Path) -> None:
     whole, first = run(*command)[1], run(*command, "--gen-first", "2", "--results-path", "first")[1]
     lines = (folder / "test.en").read_text(encoding="utf-8").split("\n")
     rows = [[line.split("\t") for line in out.splitlines()] for out in (whole, first)]
-    texts = [[(row[0], row[-1]) for row in each if row[0].startswith(("S-", "D-"))] for each in rows]
+    texts = [[(row[0], row[-1]) for row in table if row[0].startswith(("S-", "D-"))] for table in rows]
     assert texts[1] == texts[0][: len(texts[1])]
     assert 0 < len(texts[1]) < len(texts[0])
     assert "2 documents" in first
@@ -185,22 +189,22 @@ def test_rows_are_translated_as_the_documents_that_they_form(run: Run, folder: P
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
     status, out, _ = run("translate", "--path", "run", *options, *SHORT, stdin=stdin)
     assert status == 0
-    found = [json.loads(line) for line in out.split("\n")[:-1]]
-    assert [{name: row[name] for name in ("doc", "src")} for row in found] == rows
+    written = [json.loads(line) for line in out.split("\n")[:-1]]
+    assert [{name: row[name] for name in ("doc", "src")} for row in written] == rows
     corpus = (folder / "test.en").read_bytes()
     plain = run("translate", "--path", "run", "--input-format", "corpus", *SHORT, stdin=corpus)[1]
-    assert [row["hypothesis"] for row in found] == [line for line in plain.split("\n") if line]
+    assert [row["hypothesis"] for row in written] == [line for line in plain.split("\n") if line]
     whole = "\n".join("\\n".join(text) for text in small_system.text(3, 4, seed=2))
     status, out, _ = run("translate", "--path", "run", "--input-format", "lines", *SHORT, stdin=f"{whole}\n".encode())
-    assert [part for line in out.split("\n")[:-1] for part in line.split("\\n")] == [r["hypothesis"] for r in found]
+    assert [part for line in out.split("\n")[:-1] for part in line.split("\\n")] == [r["hypothesis"] for r in written]
 
 
 def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:
     task = DocumentTranslation.load(DocumentTranslationConfig(eval_bleu_beam=2), folder / "data")
     model = small_system.model("cond_transformer_tiny", of=task).train()
-    found = task.evaluate(model, "test", {"max_tokens": GenerationConfig().max_tokens})["bleu"]
+    bleu = task.evaluate(model, "test", {"max_tokens": GenerationConfig().max_tokens})["bleu"]
     out = run("generate", "data", "--path", "run", "--beam", "2", "--quiet")[1]
-    assert f"{found:.2f}" == out.split("\n")[0].split()[2]
+    assert f"{bleu:.2f}" == out.split("\n")[0].split()[2]
     assert model.training
 
 

@@ -65,14 +65,14 @@ def test_minimum_bayes_risk_gives_what_a_double_loop_over_the_samples_finds(arch
     model, settings = undecided(arch), {"temperature": 0.7, "seed": 5, "max_len_a": 1, "max_len_b": 4}
     samples = translate(model, search=SamplingConfig(nbest=8, **settings), generator="sampling")
     search = SamplingConfig(mbr="chrf", mbr_samples=8, **settings)
-    found = translate(model, search=search, generator="sampling")
-    assert [len(result.nbest) for result in found] == [1] * len(samples)
-    assert [result.text for result in found] == [consensus(result) for result in samples]
-    assert [result.text for result in found] != [result.text for result in samples]
-    assert_same(found, translate(model, search=search, generator="sampling", batch_size=1, max_tokens=1))
+    results = translate(model, search=search, generator="sampling")
+    assert [len(result.nbest) for result in results] == [1] * len(samples)
+    assert [result.text for result in results] == [consensus(result) for result in samples]
+    assert [result.text for result in results] != [result.text for result in samples]
+    assert_same(results, translate(model, search=search, generator="sampling", batch_size=1, max_tokens=1))
     search = replace(search, nbest=3)
     three = translate(model, search=search, generator="sampling")
-    assert [result.nbest[0] for result in three] == [result.nbest[0] for result in found]
+    assert [result.nbest[0] for result in three] == [result.nbest[0] for result in results]
     assert all(len(result.nbest) == 3 for result in three)
     assert all(set(three[n].nbest) <= set(samples[n].nbest) for n in range(len(samples)))  # with the model's scores
 
@@ -90,16 +90,16 @@ def test_later_sentences_read_the_sample_that_was_chosen(monkeypatch: pytest.Mon
     for search in (SamplingConfig(mbr="chrf", mbr_samples=6, **SHORT), SamplingConfig(nbest=6, **SHORT)):
         for document in DOCUMENTS:
             read.clear()
-            found = translate(model, [document], search=search, generator="sampling")
-            assert {r.number: list(r.nbest[0].pieces) for r in found} == read
+            results = translate(model, [document], search=search, generator="sampling")
+            assert {r.number: list(r.nbest[0].pieces) for r in results} == read
 
 
 def test_an_ensemble_averages_probabilities() -> None:
     models = [small_system.model(seed=seed) for seed in (0, 1)]
     sentence = [["the old dog sees a river."]]
-    found = translate(models, sentence, GreedyConfig(lenpen=0.0), "greedy")[0].nbest[0]
+    hypothesis = translate(models, sentence, GreedyConfig(lenpen=0.0), "greedy")[0].nbest[0]
     task = small_system.task()
-    tokens = [task.target_tokenizer.vocabulary().index(piece) for piece in found.pieces]
+    tokens = [task.target_tokenizer.vocabulary().index(piece) for piece in hypothesis.pieces]
     probabilities = []
     corpus = small_system.corpus(sentence)
     for model in models:
@@ -111,8 +111,8 @@ def test_an_ensemble_averages_probabilities() -> None:
         probabilities.append(torch.stack(steps))
     average = (probabilities[0] + probabilities[1]) / 2
     expected = average[torch.arange(len(tokens) + 1), torch.tensor([*tokens, EOS])].log()
-    assert list(found.piece_scores) == pytest.approx(expected[:-1].tolist(), rel=1e-5, abs=1e-5)
-    assert found.score == pytest.approx(float(expected.sum()), rel=1e-5, abs=1e-4)
+    assert list(hypothesis.piece_scores) == pytest.approx(expected[:-1].tolist(), rel=1e-5, abs=1e-5)
+    assert hypothesis.score == pytest.approx(float(expected.sum()), rel=1e-5, abs=1e-4)
 
 
 def in_half(kind: torch.dtype) -> Callable[[Any], None]:
@@ -142,14 +142,14 @@ def test_rounded_numbers_give_nearly_the_same_scores_in_any_batch(
     search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
     whole = translate(model, search=search)
     rounded(model)
-    found = translate(model, search=search)
-    pairs = [(one.nbest[0], other.nbest[0]) for one, other in zip(found, whole, strict=True)]
+    results = translate(model, search=search)
+    pairs = [(one.nbest[0], other.nbest[0]) for one, other in zip(results, whole, strict=True)]
     same = [(one.score, other.score) for one, other in pairs if one.pieces == other.pieces]
     assert len(same) >= 0.8 * len(pairs)  # of random weights, two hypotheses may be nearly equal
     for one, other in same:
         assert one == pytest.approx(other, abs=near)
     if device == "cpu" and next(model.parameters()).dtype == torch.float32:
-        assert_same(translate(model, search=search, batch_size=1), found)
+        assert_same(translate(model, search=search, batch_size=1), results)
 
 
 # `--prefix`: a translation begins with these words, in every architecture, and its score is that of what follows.
@@ -215,8 +215,8 @@ def test_what_is_asked_is_read_with_what_stands_before_it(name: str, settings: d
     limit = sum(len(tokens) + 1 for tokens in small_system.tokenizer().encode(held))
     model, task = build(name, **settings), small_system.task(max_doc_tokens=limit)
 
-    def score(place: int) -> float:
-        changed = ["old cat." if number == place else line for number, line in enumerate(context)]
+    def score(position: int) -> float:
+        changed = ["old cat." if number == position else line for number, line in enumerate(context)]
         return forced_scores([model], task, [ForcedExample(tuple(changed), "it.", (), "it.")])[0]
 
     if name == "cond_transformer":  # the context is the same for a long variant as for a short one
@@ -230,8 +230,8 @@ def test_what_is_asked_is_read_with_what_stands_before_it(name: str, settings: d
         assert len({int(read(corpus).first[0]) for corpus in corpora}) == 1
     plain = score(-1)
     assert score(length - 1) != pytest.approx(plain, abs=1e-6)
-    for place in range(length - reach):
-        assert score(place) == pytest.approx(plain, abs=1e-6)
+    for position in range(length - reach):
+        assert score(position) == pytest.approx(plain, abs=1e-6)
 
 
 def test_questions_are_answered_as_docnmt_translate_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,17 +245,17 @@ def test_questions_are_answered_as_docnmt_translate_does(tmp_path: Path, capsys:
         Question(ForcedExample(("", *d[:-1]), d[-1], ("left out", *known[n]), ""), "dog", {})
         for n, d in enumerate(DOCUMENTS)
     ]
-    loaded, corpus, found = load_models(models), small_system.corpus(DOCUMENTS), []
+    loaded, corpus, answered = load_models(models), small_system.corpus(DOCUMENTS), []
     for texts in (None, [translation or None for lines in known for translation in [*lines, ""]]):
-        found.append(answers(questions, models, GenerationConfig(), search, given=texts is not None))
+        answered.append(answers(questions, models, GenerationConfig(), search, given=texts is not None))
         results = translate_corpus(loaded.models, loaded.task, corpus, GenerationConfig(), search, given=texts)
         lasts = {int(end) - 1 for end in corpus.document_offsets[1:]}
-        assert found[-1] == [result.text for result in results if result.number in lasts]
-    assert found[0] != found[1]
+        assert answered[-1] == [result.text for result in results if result.number in lasts]
+    assert answered[0] != answered[1]
 
     path, columns = tmp_path / "questions.tsv", ["expected", "src_context", "src", "tgt_context"]
     arguments = ["--generative", str(path), "--path", models.path, "--beam", "2", "--max-len-a", "0.5"]
-    for more, written in zip(([], ["--given-context"]), found, strict=True):
+    for more, written in zip(([], ["--given-context"]), answered, strict=True):
         rows = [
             [written[n].split()[0], "<SEP>".join(d[:-1]), d[-1], "<SEP>".join(known[n])]
             for n, d in enumerate(DOCUMENTS)

@@ -87,14 +87,14 @@ def test_the_rest_scores_as_one_pass_over_given_and_found_scores_it(
     name: str, options: dict[str, Any], beam: int
 ) -> None:
     model, given = build(name, **options), foreign(2)
-    found = translate(model, given, BeamSearchConfig(beam=beam, lenpen=0.0, max_len_a=0.3, max_len_b=3))
+    results = translate(model, given, BeamSearchConfig(beam=beam, lenpen=0.0, max_len_a=0.3, max_len_b=3))
     texts = [text or "" for text in given]
-    for result in found:
+    for result in results:
         texts[result.number] = result.text
     forced = list(teacher_forced(model, texts))
     assert LoadedModels((), (model,), small_system.task()).reads_translations == ((name, options) not in APART)
-    assert [result.nbest[0].score for result in found] == pytest.approx(
-        [forced[result.number] for result in found], abs=1e-3
+    assert [result.nbest[0].score for result in results] == pytest.approx(
+        [forced[result.number] for result in results], abs=1e-3
     )
 
 
@@ -107,14 +107,14 @@ def test_of_sentences_without_a_subword_nothing_is_written(name: str, options: d
     documents = [[nothing, *DOCUMENTS[1], nothing, *DOCUMENTS[2], nothing], [nothing, nothing], DOCUMENTS[0]]
     texts = list(itertools.chain.from_iterable(documents))
     assert not any(small_system.tokenizer().encode([nothing])[0])
-    found = translate(model, search=search, documents=documents)
-    assert [result.number for result in found] == list(range(len(texts)))
-    for result in found:
-        assert all((each.text == "") == (texts[result.number] == nothing) for each in result.nbest)
+    results = translate(model, search=search, documents=documents)
+    assert [result.number for result in results] == list(range(len(texts)))
+    for result in results:
+        assert all((hypothesis.text == "") == (texts[result.number] == nothing) for hypothesis in result.nbest)
     if search is GREEDY:
         given = ["" if text == nothing else None for text in texts]
         expected = translate(model, given, search, documents=documents)
-        assert [result.text for result in found if result.text] == [result.text for result in expected]
+        assert [result.text for result in results if result.text] == [result.text for result in expected]
 
 
 @pytest.mark.parametrize(("share", "firsts"), [(0, [0, 0, 0]), (0.5, [0, 1, 5]), (0.29, [0, 0, 2]), (1, [1, 3, 10])])

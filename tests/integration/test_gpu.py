@@ -46,8 +46,8 @@ def drawn(layout: DocumentLayout, heads: int = 4, width: int = 64, seed: int = 0
     return [x.requires_grad_() for x in drawn]
 
 
-def assert_near(found: list[Tensor], exact: list[Tensor]) -> None:
-    for one, other in zip(found, exact, strict=True):
+def assert_near(computed: list[Tensor], exact: list[Tensor]) -> None:
+    for one, other in zip(computed, exact, strict=True):
         assert torch.isfinite(one).all()
         assert float((one.double() - other.double()).abs().max()) <= ROUNDING * float(other.abs().max().clamp(min=1e-6))
 
@@ -80,10 +80,10 @@ def test_conditional_attention_gives_the_equation_and_its_gradients(width: int, 
         return attend(*x, backend="dense")
 
     # both choose among float32 and float64 relevances of the same numbers
-    found = passes(attend, inputs)
-    assert_near(found, passes(equation, exactly(inputs)))
+    computed = passes(attend, inputs)
+    assert_near(computed, passes(equation, exactly(inputs)))
     again = passes(attend, inputs)
-    assert torch.equal(found[0], again[0])
+    assert torch.equal(computed[0], again[0])
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -93,8 +93,8 @@ def test_sentences_give_the_equation_and_its_gradients(causal: bool) -> None:
     def attend(*x: Tensor) -> Tensor:
         return packed_attention(*x, there.sentences, there.sentences, causal=causal)
 
-    found = passes(attend, [q, k, v])
-    assert_near(found, passes(attend, exactly([q, k, v])))
+    computed = passes(attend, [q, k, v])
+    assert_near(computed, passes(attend, exactly([q, k, v])))
 
 
 def test_what_follows_the_choice_does_not_wait_for_the_card() -> None:
@@ -120,9 +120,9 @@ def test_what_follows_the_choice_does_not_wait_for_the_card() -> None:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> ParallelText:
-    found = ParallelText(tmp_path_factory.mktemp("gpu"))
-    assert found.preprocess("--vocab-size", "80") == 0
-    return found
+    parallel = ParallelText(tmp_path_factory.mktemp("gpu"))
+    assert parallel.preprocess("--vocab-size", "80") == 0
+    return parallel
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -171,14 +171,14 @@ def test_graphs_compute_what_is_computed_launch_by_launch(
         return [line["loss"] for line in log(tmp_path / name, ["train"])]
 
     monkeypatch.setattr(CudaRecorder, "record", counted)
-    found = losses("graphs", "on")
+    with_graphs = losses("graphs", "on")
     assert len(recorded) >= 2  # of one shape at least, and of the step
     losses("parts", "on", updates=11)
-    assert losses("parts", "on") == pytest.approx(found, rel=1e-3)
+    assert losses("parts", "on") == pytest.approx(with_graphs, rel=1e-3)
     dry = losses("dry", "on", dropout="0")
     assert losses("none", "off", dropout="0") == pytest.approx(dry, rel=1e-2)
     monkeypatch.setattr(CudaRecorder, "record", lambda self, body: partial(self.run, body))
-    assert losses("launches", "on") == pytest.approx(found, rel=1e-3)
+    assert losses("launches", "on") == pytest.approx(with_graphs, rel=1e-3)
 
 
 @pytest.mark.parametrize("arch", ["transformer", "concat_transformer", "doc_transformer"])

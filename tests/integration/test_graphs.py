@@ -211,10 +211,10 @@ def test_an_update_waits_once_and_computes_the_same(
     if case == "forms of address":  # the generated text has none: half of its words are formal
         monkeypatch.setattr(form_choice, "AddressRule", Halves)
     given = f"{SIZES} --max-tokens 200 {options}".split()
-    found = host_syncs.count(data, tmp_path / "pretended", arch, given, updates=2).waits
+    waits = host_syncs.count(data, tmp_path / "pretended", arch, given, updates=2).waits
     # the losses and the gradient's norm, read together; in float32 a dispatch reads which sentences were chosen
-    elsewhere = {place: times for place, times in found.items() if "functional/dispatch.py" not in place[1]}
-    assert sum(elsewhere.values()) <= 1, found.most_common()
+    elsewhere = {where: times for where, times in waits.items() if "functional/dispatch.py" not in where[1]}
+    assert sum(elsewhere.values()) <= 1, waits.most_common()
 
     monkeypatch.setattr(Dropout, "forward", nn.Dropout.forward)  # as on a card
     options = ["--max-update", "2", "--disable-validation", "--log-interval", "1", "--device", "cpu"]

@@ -104,10 +104,10 @@ def test_a_sliding_window_gives_its_last_sentence() -> None:
         expected = [translate(model, [pair])[-1] for pair in pairs]
         if len(document) > 1:
             expected[0] = translate(model, [document[:2]])[0]
-        found = translate(model, [document], batch_size=2)
-        assert [each.text for each in found] == [each.text for each in expected]
-        scores = [each.nbest[0].score for each in expected]
-        assert [each.nbest[0].score for each in found] == pytest.approx(scores, rel=1e-5, abs=1e-5)
+        results = translate(model, [document], batch_size=2)
+        assert [result.text for result in results] == [result.text for result in expected]
+        scores = [result.nbest[0].score for result in expected]
+        assert [result.nbest[0].score for result in results] == pytest.approx(scores, rel=1e-5, abs=1e-5)
     assert [r.number for r in translate(model, DOCUMENTS)] == list(range(sum(map(len, DOCUMENTS))))
 
 
@@ -163,9 +163,9 @@ def test_windows_are_as_long_as_asked(name: str, settings: dict[str, Any], windo
     ]
     kept = slice(-1, None) if single else slice(None)
     alone = [result for part in parts for result in translate_of_context(same, None, [part])[kept]]
-    found = translate_of_context(model, window)
-    assert_same(found, alone)
-    assert_same(found, translate_of_context(same, None))
+    results = translate_of_context(model, window)
+    assert_same(results, alone)
+    assert_same(results, translate_of_context(same, None))
 
 
 CONTEXT = (("a dog.", "the tree.", "he sleeps."), ("the cat.", "a house.", "they find."))
@@ -181,8 +181,8 @@ def test_contrastive_scores_read_the_last_sentences_only(name: str) -> None:
         short = replace(
             example, source_context=CONTEXT[0][max(0, 3 - window) :], target_context=CONTEXT[1][max(0, 3 - window) :]
         )
-        found = forced_scores([model], task, [example], context_window=window)
-        assert found == pytest.approx(forced_scores([model], task, [short]), rel=1e-5, abs=1e-4)
+        scores = forced_scores([model], task, [example], context_window=window)
+        assert scores == pytest.approx(forced_scores([model], task, [short]), rel=1e-5, abs=1e-4)
 
 
 # With a context window every sentence is a unit of its own: how many are encoded together changes nothing of what a
@@ -200,12 +200,12 @@ SYSTEMS = {"own text": [OWN], "given text": [COPY], "both": [OWN, COPY]}
 
 
 def models(system: str) -> list[Any]:
-    found = [small_system.model(arch, seed, **options) for seed, (arch, options) in enumerate(SYSTEMS[system])]
+    networks = [small_system.model(arch, seed, **options) for seed, (arch, options) in enumerate(SYSTEMS[system])]
     with torch.no_grad():
-        for model in found:
+        for model in networks:
             if model.reading.given_text:  # open, as it is not at first
                 model.pointer.gate.bias.fill_(1.0)
-    return found
+    return networks
 
 
 def translate_of_windows(system: str, window: int | None, max_tokens: int = 8000) -> list[SentenceResult]:
@@ -227,10 +227,10 @@ def test_a_shared_search_waits_for_what_is_read(system: str, max_tokens: int) ->
     corpus = small_system.corpus(DOCUMENTS_OF_WINDOWS)
     task, network = small_system.task(), models(system)
     tokens = given_tokens(GIVEN, corpus.num_sentences, task.target_tokenizer)
-    found: dict[int, Translation] = {}
+    written: dict[int, Translation] = {}
 
     def deliver(number: int, hypotheses: list[Hypothesis]) -> None:
-        found[number] = translation(hypotheses[0], task.target_tokenizer)
+        written[number] = translation(hypotheses[0], task.target_tokenizer)
 
     shared = Scheduler(network, options, GREEDY)
     shared.submit(Job(network, task, corpus, options, GREEDY, given=tokens, window=1, deliver=deliver))
@@ -238,7 +238,7 @@ def test_a_shared_search_waits_for_what_is_read(system: str, max_tokens: int) ->
         while shared.jobs:
             shared.step()
     assert not shared._encodings
-    assert_same([SentenceResult(n, (each,)) for n, each in sorted(found.items())], translate_of_windows(system, 1))
+    assert_same([SentenceResult(n, (best,)) for n, best in sorted(written.items())], translate_of_windows(system, 1))
 
 
 @pytest.mark.across_batches
@@ -247,8 +247,8 @@ def test_scores_within_a_window_read_the_other_translations() -> None:
 
     def scored(window: int | None, targets: list[list[str]]) -> list[float]:
         corpus = replace(small_system.corpus(DOCUMENTS_OF_WINDOWS), target=small_system.corpus(targets).source)
-        found = token_log_probs([network], small_system.task(), corpus, max_tokens=100, context_window=window)
-        return [float(each.sum()) for each in found]
+        log_probs = token_log_probs([network], small_system.task(), corpus, max_tokens=100, context_window=window)
+        return [float(scores.sum()) for scores in log_probs]
 
     targets = [[" ".join(reversed(line.split())) for line in document] for document in DOCUMENTS_OF_WINDOWS]
     assert scored(50, targets) == pytest.approx(scored(None, targets), rel=1e-5, abs=1e-4)

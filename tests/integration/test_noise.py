@@ -137,10 +137,10 @@ def test_a_unit_without_context_is_its_sentences_one_by_one(settings: dict[str, 
         for number in range(len(whole.sizes)):
             sentences = np.flatnonzero(alone.units.document == whole.units.document[number])
             parts = ((whole, np.array([number])), (alone, sentences), (noisy, np.array([number])))
-            true, none, found = (float(judge(model, part.batch(chosen))[0]) for part, chosen in parts)
-            dropped = len(sentences) > 1 and found == pytest.approx(none, rel=1e-12)
-            assert dropped or found == pytest.approx(true, rel=1e-12)
-            expected, without = expected + found, without + dropped
+            true, none, noised = (float(judge(model, part.batch(chosen))[0]) for part, chosen in parts)
+            dropped = len(sentences) > 1 and noised == pytest.approx(none, rel=1e-12)
+            assert dropped or noised == pytest.approx(true, rel=1e-12)
+            expected, without = expected + noised, without + dropped
         together = float(judge(model, noisy.batch(np.arange(len(whole.sizes))))[0])
     assert together == pytest.approx(expected, rel=1e-12)
     assert 4 < without < 18  # of 30

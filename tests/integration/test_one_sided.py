@@ -89,11 +89,11 @@ def test_what_is_read_and_what_is_learned(name: str, options: dict[str, Any]) ->
     model, data = build(name, **options), corpus()
     text, units = everything(model, data), planned_units(model.reading, data)
     written = [range(a, b) for a, b in zip(units.first, units.last, strict=True)]
-    learned = [n for unit, each in enumerate(written) if not set(each) <= set(ALONE) for n in each]
+    learned = [n for unit, numbers in enumerate(written) if not set(numbers) <= set(ALONE) for n in numbers]
     assert data.target is not None
     expected = [token for n in learned if n not in ALONE for token in data.target[n].tolist()]
-    found = text.labels[text.labels != IGNORE]
-    assert found[~torch.isin(found, torch.tensor([BRK, 2]))].tolist() == expected
+    labels = text.labels[text.labels != IGNORE]
+    assert labels[~torch.isin(labels, torch.tensor([BRK, 2]))].tolist() == expected
     assert text.num_tokens == len(expected) + sum(n not in ALONE for n in learned)
     begins = torch.isin(text.target.tokens, torch.tensor([BOS, BRK])).nonzero()[:, 0]
     lengths = torch.diff(begins, append=torch.tensor([len(text.target.tokens)]))
@@ -134,9 +134,9 @@ def test_all_are_translated_and_the_others_scored(
     reference, data = [[lines[n] for n in kept]], replace(data, references=[lines])
     monkeypatch.setattr(task, "config", DocumentTranslationConfig(eval_bleu_beam=1))
     monkeypatch.setattr(task, "corpus", lambda split: data)
-    found = task.evaluate(model, "test", {"max_tokens": 8000})["bleu"]
-    assert found > 10
-    assert found == pytest.approx(evaluate([texts[n] for n in kept], reference, offsets).scores["s-BLEU"])
+    bleu = task.evaluate(model, "test", {"max_tokens": 8000})["bleu"]
+    assert bleu > 10
+    assert bleu == pytest.approx(evaluate([texts[n] for n in kept], reference, offsets).scores["s-BLEU"])
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_a_document_is_answered_while_the_input_is_open(model: Path, form: str) 
     parts = TEXTS[form]
     whole = [at_once(model, "".join(parts[: n + 1]), form=form) for n in range(len(parts))]
     written = [list(filter(None, text.split("\n"))) for text in whole]
-    ends = [len(each) for each in written[:2]]
+    ends = [len(answer) for answer in written[:2]]
     lines = written[-1]
     source, target = os.pipe()
     out, failed = Answers(), []
@@ -302,8 +302,8 @@ def test_an_endless_input_takes_constant_memory() -> None:
             return b"the dog sees a cat.\n\n" if self.left else b""
 
     arriving = Arriving(Endless(), name="stdin", translate=lambda text: kept.append(text.size), most=500)
-    for each in of_sentences(TextLines(arriving.blocks(), name="stdin")):
-        arriving.add(each)
+    for part in of_sentences(TextLines(arriving.blocks(), name="stdin")):
+        arriving.add(part)
     arriving.flush()
     assert max(kept) < 550
     assert sum(kept) == 999 * (len("the dog sees a cat.") + 2)

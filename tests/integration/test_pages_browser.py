@@ -66,18 +66,18 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list
     options = {"merge": "mean", "target_context": "conditional", "top_t": 2}
     where = small_system.save(folder / "m.safetensors", "hier_cond_transformer_tiny", **options)
     model = docnmt.load(where)
-    found = model.explain(SOURCES, TARGETS)
+    explanations = model.explain(SOURCES, TARGETS)
     documents = [
         [
-            ExplainedSentence(source, docnmt.Translation(target, each.target, -1.0, (), each))
-            for source, target, each in zip(*document, strict=True)
+            ExplainedSentence(source, docnmt.Translation(target, explanation.target, -1.0, (), explanation))
+            for source, target, explanation in zip(*document, strict=True)
         ]
-        for document in zip(SOURCES, TARGETS, found, strict=True)
+        for document in zip(SOURCES, TARGETS, explanations, strict=True)
     ]
     documents[1][1] = ExplainedSentence("x", docnmt.Translation("y z.", ("▁y", "▁z", "."), 0.0, (0.0,) * 3))
     for name in ("page.html", "page.jsonl"):
         write_explanation(folder / name, documents, model.models)
-    return folder, found
+    return folder, explanations
 
 
 @pytest.fixture
@@ -169,9 +169,9 @@ def again(service: Served, given: str) -> list[str]:
     with service.client() as client:
         segments: list[Any] = [{"source": SENTENCES[0], "translation": given}, *SENTENCES[1:]]
         address = f"/sessions/{client.post('/sessions', json={'segments': segments}).json()['session']}"
-        found = client.post(f"{address}/translate", json={}).json()["segments"]
+        answered = client.post(f"{address}/translate", json={}).json()["segments"]
         client.delete(address)
-    return [each["translation"] for each in found]
+    return [segment["translation"] for segment in answered]
 
 
 def test_the_desk_by_keyboard(page: Any, service: Served) -> None:

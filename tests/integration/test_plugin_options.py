@@ -53,8 +53,8 @@ def period_family(settings: PositionSettings, *, period: int) -> Position:
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in registry.ALL:
-        monkeypatch.setattr(each, "_entries", dict(each._entries))
+    for registered in registry.ALL:
+        monkeypatch.setattr(registered, "_entries", dict(registered._entries))
     register_position("period", config=PeriodConfig)(period_family)
 
 

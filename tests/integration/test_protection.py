@@ -69,7 +69,7 @@ def test_a_text_keeps_all_by_every_way(client: Any, path: Path, monkeypatch: pyt
     streamed = client.post("/translate", json={"text": TEXT}, headers={"accept": "application/x-ndjson"})
     events = [json.loads(line) for line in streamed.text.splitlines()]
     texts = {(event["line"], event["sentence"]): event["text"] for event in events if "text" in event}
-    lines = [" ".join(texts[place] for place in sorted(texts) if place[0] == n) for n in range(len(LINES))]
+    lines = [" ".join(texts[key] for key in sorted(texts) if key[0] == n) for n in range(len(LINES))]
     assert "\n".join(lines) == expected
     deepl = client.post("/v2/translate", json={"text": [TEXT], "target_lang": "DE"}).json()
     assert deepl["translations"][0]["text"] == expected
@@ -84,12 +84,12 @@ def test_a_text_keeps_all_by_every_way(client: Any, path: Path, monkeypatch: pyt
 
 def test_a_document_of_sentences_keeps_all(client: Any, path: Path) -> None:
     sentences = [line for line in LINES if line]
-    found = docnmt.load(str(path), device="cpu").translate(sentences, **SHORT)
-    texts = [each.text for each in found]
-    for said, each in zip(sentences, found, strict=True):
-        assert all(each.text.count(kept) == said.count(kept) for kept in KEPT)
-        assert each.pieces
-        assert len(each.pieces) == len(each.piece_scores)
+    translations = docnmt.load(str(path), device="cpu").translate(sentences, **SHORT)
+    texts = [translation.text for translation in translations]
+    for said, translation in zip(sentences, translations, strict=True):
+        assert all(translation.text.count(kept) == said.count(kept) for kept in KEPT)
+        assert translation.pieces
+        assert len(translation.pieces) == len(translation.piece_scores)
     answer = client.post("/translate", json={"documents": [sentences], "explain": True}).json()
     assert (answer["documents"], len(answer["reads"][0])) == ([texts], len(sentences))
     session = client.post("/sessions", json={"segments": sentences}).json()["session"]
@@ -108,9 +108,9 @@ def test_all_forms_of_stdin_keep_all_and_are_aligned(form: str, path: Path, monk
         assert all(line.rpartition("\t")[2].count(kept) == source.count(kept) for kept in KEPT)
     if form in ("text", "corpus"):
         aligned_lines = command(path, said, monkeypatch, *options, "--print-alignment").splitlines()
-        found = [line.split(" ||| ") for line in aligned_lines]
-        assert [text for text, _ in found] == plain
-        for (text, aligned), source in zip(found, lines, strict=True):
+        printed = [line.split(" ||| ") for line in aligned_lines]
+        assert [text for text, _ in printed] == plain
+        for (text, aligned), source in zip(printed, lines, strict=True):
             pairs = [pair.split("-") for pair in aligned.split()]
             assert all(int(s) < len(source.split()) and int(t) < len(text.split()) for s, t in pairs)
 
@@ -131,7 +131,8 @@ def test_it_can_be_turned_off_everywhere(path: Path, monkeypatch: pytest.MonkeyP
     ways: list[Callable[[], str]] = [
         lambda: command(path, TEXT, monkeypatch, "--no-protect"),
         lambda: "\n".join(
-            each.text for each in docnmt.load(str(path), device="cpu").translate(LINES, **SHORT, protect=False)
+            translation.text
+            for translation in docnmt.load(str(path), device="cpu").translate(LINES, **SHORT, protect=False)
         ),
     ]
     for way in ways:

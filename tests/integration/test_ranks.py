@@ -104,17 +104,17 @@ def pairs(folder: Path) -> Path:
 
 def cases(folder: Path) -> dict[str, list[str]]:
     common = ["--max-update", "3", "--lr", "0.01", "--warmup-updates", "1", "--log-interval", "1", "--device", "cpu"]
-    data, found = str(folder / "data"), {}
+    data, arguments = str(folder / "data"), {}
     for arch, options in TRANSLATION.items():
-        found[arch] = [data, "--arch", arch, *SMALL.split(), *options.split(), *common]
+        arguments[arch] = [data, "--arch", arch, *SMALL.split(), *options.split(), *common]
     for case, options in MORE.items():
-        found[case] = [data, *SMALL.split(), *common, *options.format(folder=folder).split()]
+        arguments[case] = [data, *SMALL.split(), *common, *options.format(folder=folder).split()]
     pair = "--max-tokens 60 --classifier-dim 16"
     for arch, options in PAIRS.items():
-        found[arch] = [str(folder / "nli"), "--arch", arch, *pair.split(), *options.split(), *common]
+        arguments[arch] = [str(folder / "nli"), "--arch", arch, *pair.split(), *options.split(), *common]
     small = "--arch fusion_classifier --max-tokens 60 --embed-dim 16 --heads 2 --ffn-dim 24 --encoder-layers 1"
-    found["fusion_classifier"] = [str(folder / "labels"), *small.split(), *common]
-    return found
+    arguments["fusion_classifier"] = [str(folder / "labels"), *small.split(), *common]
+    return arguments
 
 
 def uses(folder: Path, name: str) -> dict[str, list[str]]:

@@ -37,8 +37,8 @@ def test_requests_at_once_get_what_the_command_gives_each_alone(
             together.wait()
             answer = client.post("/translate", json=body)
             assert answer.status_code == 200
-            found: dict[str, object] = answer.json()
-            return found
+            content: dict[str, object] = answer.json()
+            return content
 
     with ThreadPoolExecutor(len(bodies)) as pool:
         answers = list(pool.map(post, bodies))
@@ -93,14 +93,14 @@ def test_what_was_read_is_what_the_library_says(running: Served, document_model:
     assert answer["documents"] == plain["documents"]
     assert "reads" not in plain
     expected = docnmt.load(document_model).translate(documents, beam=2, max_len_a=1, max_len_b=2, explain=True)
-    for found, document, sentences in zip(answer["reads"], expected, documents, strict=True):
-        for reads, translation, sentence in zip(found, document, sentences, strict=True):
+    for explained, document, sentences in zip(answer["reads"], expected, documents, strict=True):
+        for reads, translation, sentence in zip(explained, document, sentences, strict=True):
             if not sentence:
                 assert reads is None
                 continue
             assert reads["pieces"] == list(translation.pieces)
             for ours, theirs in zip(reads["heads"], translation.reads, strict=True):
-                assert [each["sentences"] for each in ours] == [list(each.sentences) for each in theirs]
+                assert [head["sentences"] for head in ours] == [list(head.sentences) for head in theirs]
     assert next(line for line in map(json.loads, streamed) if "reads" in line)["reads"] == answer["reads"][0][0]
 
 
@@ -196,7 +196,7 @@ def test_a_token_is_asked_for_and_sigterm_finishes_what_is_at_work(document_mode
             served.process.send_signal(signal.SIGTERM)
             answer = coming.result()
         assert answer.status_code == 200
-        assert [len(document) for document in answer.json()["documents"]] == [len(each) for each in documents]
+        assert [len(document) for document in answer.json()["documents"]] == [len(document) for document in documents]
         assert served.process.wait(timeout=30) == 143
     assert secret not in (tmp_path / "log").read_text()
 
@@ -214,7 +214,7 @@ def test_what_the_end_breaks_off_is_told_so(document_model: Path, tmp_path: Path
             coming.append(pool.submit(client.post, "/translate/file?name=a.txt", content=text))
             until(lambda: metric(other, "requests_active") == 2)
         served.process.send_signal(signal.SIGHUP)
-        answers = [each.result() for each in coming]
+        answers = [future.result() for future in coming]
         assert served.process.wait(timeout=30) == 143
     assert [answer.status_code for answer in answers] == [200, 503]
     assert {json.loads(answer.text.splitlines()[-1])["error"]["code"] for answer in answers} == {"stopping"}

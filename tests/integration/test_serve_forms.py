@@ -38,17 +38,17 @@ def test_deepls_own_client(running: Served, document_model: Path, tmp_path: Path
     deepl = pytest.importorskip("deepl", reason="needs the package deepl")
     client = deepl.Translator("any key", server_url=running.address)
     lines = "\n".join(TEXTS) + "\n"
-    found = [each.text for each in client.translate_text(TEXTS, target_lang="DE")]
-    assert found == shaped(command(document_model, lines, monkeypatch), TEXTS)
-    found = client.translate_text(TEXTS, source_lang="EN", target_lang="DE", context=CONTEXT, formality="prefer_more")
+    translations = [result.text for result in client.translate_text(TEXTS, target_lang="DE")]
+    assert translations == shaped(command(document_model, lines, monkeypatch), TEXTS)
+    results = client.translate_text(TEXTS, source_lang="EN", target_lang="DE", context=CONTEXT, formality="prefer_more")
     expected = shaped(command(document_model, f"{CONTEXT}\n{lines}", monkeypatch)[1:], TEXTS)
-    assert [(each.text, each.detected_source_lang) for each in found] == [(text, "EN") for text in expected]
+    assert [(result.text, result.detected_source_lang) for result in results] == [(text, "EN") for text in expected]
     assert expected != shaped(command(document_model, lines, monkeypatch), TEXTS)  # it is read
     with pytest.raises(deepl.DeepLException, match="formality"):
         client.translate_text("a dog", target_lang="DE", formality="more")
     with pytest.raises(deepl.DeepLException, match="target_lang"):
         client.translate_text("a dog", target_lang="FR")
-    assert [each.code for each in (*client.get_source_languages(), *client.get_target_languages())] == ["EN", "DE"]
+    assert [lang.code for lang in (*client.get_source_languages(), *client.get_target_languages())] == ["EN", "DE"]
     assert client.get_usage().character.count >= 2 * sum(map(len, TEXTS))
     monkeypatch.setattr(time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.1)))
     (tmp_path / "a.md").write_text("# The *dog*\n\nA cat `sees` it.\n")
@@ -66,7 +66,7 @@ def test_deepls_glossaries(running: Served) -> None:
     entries = {"dog": "the river", "old house": "tree"}
     made = client.create_glossary("animals", "EN", "DE", entries)
     client.create_glossary_from_csv("other", "EN", "DE", 'cat,"a tree"\n')
-    assert [each.name for each in client.list_glossaries()] == ["animals", "other"]
+    assert [glossary.name for glossary in client.list_glossaries()] == ["animals", "other"]
     assert client.get_glossary_entries(made) == entries
     assert client.get_glossary(made.glossary_id).entry_count == 2
     with_terms = client.translate_text_with_glossary("The dog sees.", made).text
@@ -131,7 +131,7 @@ def test_libretranslates_own_client(running: Served, document_model: Path, monke
     text = "\n".join(TEXTS)
     assert client.translate(text, "en", "de") == "\n".join(command(document_model, f"{text}\n", monkeypatch))
     assert client.detect(text) == [{"confidence": 0.0, "language": "en"}]
-    assert [each["code"] for each in client.languages()] == ["en", "de"]
+    assert [lang["code"] for lang in client.languages()] == ["en", "de"]
     with running.client() as plain:
         body = {"q": TEXTS, "source": "auto", "target": "de", "alternatives": 1}
         answer = plain.post("/translate", json=body).json()
@@ -165,7 +165,7 @@ def test_openais_own_client(running: Served, document_model: Path, tmp_path: Pat
     assert answer.usage.total_tokens > 0
     options = {"include_usage": True}
     chunks = list(client.chat.completions.create(model="", messages=chat, stream=True, stream_options=options))
-    assert "".join(each.choices[0].delta.content or "" for each in chunks if each.choices) == expected
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == expected
     assert (chunks[-2].choices[0].finish_reason, chunks[-1].usage) == (answer.choices[0].finish_reason, answer.usage)
     french: list[Any] = [{"role": "user", "content": "Translate from English to French: a dog"}]
     with pytest.raises(openai.BadRequestError, match="en to fr"):
@@ -175,7 +175,7 @@ def test_openais_own_client(running: Served, document_model: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("read", "content", "found"),
+    ("read", "content", "expected"),
     [
         (prompted, "Translate from English to German, no more:\n\nA dog:\n\na cat", ("en", "de", "A dog:\n\na cat")),
         (prompted, "Translate from en to de-AT: A dog", ("en", "de", "A dog")),
@@ -189,8 +189,8 @@ def test_openais_own_client(running: Served, document_model: Path, tmp_path: Pat
         (instructed, "You are a translator. Do what you are told to. German is fine.", (None, None)),
     ],
 )  # fmt: skip
-def test_prompts_and_instructions_of_tools(read: Callable[[str], object], content: str, found: object) -> None:
-    assert read(content) == found
+def test_prompts_and_instructions_of_tools(read: Callable[[str], object], content: str, expected: object) -> None:
+    assert read(content) == expected
 
 
 @pytest.mark.parametrize(("arch", "options"), [ARCHITECTURES[n] for n in (0, 1, 3, 5)])
@@ -205,11 +205,11 @@ def test_what_is_read_and_not_returned_is_part_of_the_document(arch: str, option
     corpus = small_system.corpus([before + texts])
     results = list(translate_corpus(models.loaded.models, task, corpus, models.options, models.search, given=given))
     answer = client.post("/v1/chat/completions", json={"messages": messages}).json()
-    assert answer["choices"][0]["message"]["content"] == "\n".join(each.text for each in results[1:])
+    assert answer["choices"][0]["message"]["content"] == "\n".join(result.text for result in results[1:])
     results = list(translate_corpus(models.loaded.models, task, corpus, models.options, models.search))
     body = {"text": texts, "context": "\n".join(before), "target_lang": "DE"}
     answer = client.post("/v2/translate", data=body).json()
-    assert [each["text"] for each in answer["translations"]] == [each.text for each in results[2:]]
+    assert [translation["text"] for translation in answer["translations"]] == [result.text for result in results[2:]]
     client.service.worker.stop()
 
 
@@ -286,11 +286,11 @@ def test_what_is_wrong_is_told_in_the_form_of_the_request(path: str, body: Any, 
 
 @pytest.mark.parametrize("more", [{}, {"split_sentences": "nonewlines"}, {"tag_handling": "xml"}])
 def test_every_kind_of_line_break_is_one(more: dict[str, str], open_client: Any) -> None:
-    found = [
+    replies = [
         open_client.post("/v2/translate", json={**DEEPL, "text": [text], "context": f"{text}dog", **more}).json()
         for text in ("the cat.\na dog.\n", "the cat.\r\na dog.\r\n", "the cat.\ra dog.\r")
     ]
-    texts = ["".join(each["translations"][0]["text"].split("\r")) for each in found]  # a tag's text ends as it did
+    texts = ["".join(reply["translations"][0]["text"].split("\r")) for reply in replies]  # a tag's text ends as it did
     assert texts[0].split() == texts[1].split() == texts[2].split() != []
 
 
@@ -309,13 +309,13 @@ def test_keys_where_there_is_a_token(small: Translating) -> None:
 
     def status(path: str, key: str = "", scheme: str = "Bearer", **sent: Any) -> int:
         headers = {"authorization": f"{scheme} {key}"} if key else {}
-        found: int = client.post(path, **sent, headers=headers).status_code
-        return found
+        code: int = client.post(path, **sent, headers=headers).status_code
+        return code
 
     for key, statuses in ((TOKEN, (200, 200, 200)), ("wrong", (403, 401, 401)), ("", (403, 401, 401))):
-        found = [status("/v2/translate", key, "DeepL-Auth-Key", json=DEEPL)]
-        found += [status(path, key, json=body) for path, body in (("/v1/chat/completions", CHAT), ("/translate", OWN))]
-        assert tuple(found) == statuses
+        codes = [status("/v2/translate", key, "DeepL-Auth-Key", json=DEEPL)]
+        codes += [status(path, key, json=body) for path, body in (("/v1/chat/completions", CHAT), ("/translate", OWN))]
+        assert tuple(codes) == statuses
     for kind in ("json", "data"):
         assert status("/translate", **{kind: {**LIBRE, "api_key": TOKEN}}) == 200
         answer = client.post("/translate", **{kind: {**LIBRE, "api_key": "wrong"}})

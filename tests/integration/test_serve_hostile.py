@@ -74,9 +74,9 @@ def translate(
 
 @pytest.fixture
 def files(faulty: Path) -> Iterator[FileProcesses]:
-    found = FileProcesses(2, memory=400_000_000, seconds=4)
-    yield found
-    found.close()
+    processes = FileProcesses(2, memory=400_000_000, seconds=4)
+    yield processes
+    processes.close()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_documents_take_turns_in_one_process_and_are_the_same() -> None:
     files, barrier = FileProcesses(1, memory=10**9, seconds=60), threading.Barrier(3)
     texts = [f"The *dog* {n}. A `cat` sees it.\n\n- A tree\n".encode() for n in range(3)]
     alone = [translate(files, text, "md") for text in texts]
-    assert all(isinstance(each, Written) for each in alone)
+    assert all(isinstance(answer, Written) for answer in alone)
 
     with ThreadPoolExecutor(3) as pool:  # none is answered until all have been read
         together = list(pool.map(lambda text: translate(files, text, "md", lambda: barrier.wait(30)), texts))
@@ -106,15 +106,15 @@ def test_documents_take_turns_in_one_process_and_are_the_same() -> None:
 
 def children(service: Served) -> list[int]:
     """The processes that a service has started."""
-    found = []
+    pids = []
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             text = status.read_text()
         except OSError:
             continue
         if f"PPid:\t{service.process.pid}\n" in text and "State:\tZ" not in text:
-            found.append(int(status.parent.name))
-    return found
+            pids.append(int(status.parent.name))
+    return pids
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

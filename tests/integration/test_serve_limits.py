@@ -254,9 +254,9 @@ def test_texts_are_counted_before_anything_is_made_of_them(
 
 def of(client: TestClient, address: str) -> TestClient:
     """A client of the same service at another address."""
-    found = TestClient(client.app, base_url="http://localhost", client=(address, 1))
-    found.service = client.service  # type: ignore[attr-defined]
-    return found
+    other = TestClient(client.app, base_url="http://localhost", client=(address, 1))
+    other.service = client.service  # type: ignore[attr-defined]
+    return other
 
 
 def test_what_is_kept_has_a_share_for_each_client(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    found = started(translating(), max_sessions=3, max_request_tokens=300, max_body=4000)
-    yield found
-    found.service.worker.stop()
+    opened = started(translating(), max_sessions=3, max_request_tokens=300, max_body=4000)
+    yield opened
+    opened.service.worker.stop()
 
 
 @pytest.mark.parametrize(("arch", "options"), [ARCHITECTURES[n] for n in (0, 1, 3, 5)])
@@ -34,16 +34,16 @@ def test_what_is_confirmed_is_read_before_and_after(arch: str, options: dict[str
 
     def expected(given: list[str | None]) -> dict[int, str]:
         corpus = small_system.corpus([SOURCE])
-        found = translate_corpus(used.loaded.models, used.loaded.task, corpus, used.options, used.search, given=given)
-        return {result.number: result.text for result in found}
+        results = translate_corpus(used.loaded.models, used.loaded.task, corpus, used.options, used.search, given=given)
+        return {result.number: result.text for result in results}
 
     client = started(used)
     opened = client.post("/sessions", json={"segments": SOURCE}).json()
     address = f"/sessions/{opened['session']}"
 
     def translated(**body: Any) -> dict[int, str]:
-        found = client.post(f"{address}/translate", json=body).json()["segments"]
-        return {each["segment"]: each["translation"] for each in found}
+        segments = client.post(f"{address}/translate", json=body).json()["segments"]
+        return {segment["segment"]: segment["translation"] for segment in segments}
 
     plain = expected([None] * 5)
     assert translated() == plain
@@ -64,8 +64,8 @@ def test_what_is_confirmed_is_read_before_and_after(arch: str, options: dict[str
     if options.get("target_context") or arch == "copy_transformer_tiny":  # which do, and words differ by it
         assert changed
     shown = client.get(address).json()["segments"]
-    assert [each["translation"] for each in shown] == [adapted.get(n) or given[n] for n in range(5)]
-    assert [each["confirmed"] for each in shown] == [False, True, False, False, True]
+    assert [segment["translation"] for segment in shown] == [adapted.get(n) or given[n] for n in range(5)]
+    assert [segment["confirmed"] for segment in shown] == [False, True, False, False, True]
     client.service.worker.stop()
 
 
@@ -78,8 +78,8 @@ def test_a_stream_has_every_segment_once(client: Any) -> None:
     *events, last = map(json.loads, lines)
     assert last == {"done": True}
     assert sorted(events, key=lambda event: event["segment"]) == whole
-    assert [each["segment"] for each in whole] == [0, 1]
-    assert [each["translation"].count("\n") for each in whole] == [1, 0]
+    assert [segment["segment"] for segment in whole] == [0, 1]
+    assert [segment["translation"].count("\n") for segment in whole] == [1, 0]
     text = client.post("/translate", json={"text": "the cat. it walks.\nThe dog.\n\na tree."}).json()["text"]
     assert whole[0]["translation"] == "\n".join(text.split("\n")[:2])
     assert client.delete(address).status_code == 204
@@ -91,12 +91,12 @@ def test_segments_are_added_and_taken_back(client: Any) -> None:
     client.post(f"{address}/segments", json={"segments": ["a dog.", "it walks."]})
     added = [{"source": "the cat.", "translation": "a tree", "confirmed": False}]
     content = client.post(f"{address}/segments", json={"segments": added, "before": 0}).json()["segments"]
-    assert [each["source"] for each in content] == ["the cat.", "a dog.", "it walks."]
+    assert [segment["source"] for segment in content] == ["the cat.", "a dog.", "it walks."]
     assert content[0] == added[0]
-    (found,) = client.post(f"{address}/translate", json={"segments": [1]}).json()["segments"]
-    assert "the river" in found["translation"]
+    (answered,) = client.post(f"{address}/translate", json={"segments": [1]}).json()["segments"]
+    assert "the river" in answered["translation"]
     assert client.put(f"{address}/segments/1", json={}).json() == {
-        "source": "a dog.", "translation": found["translation"], "confirmed": True
+        "source": "a dog.", "translation": answered["translation"], "confirmed": True
     }  # fmt: skip
     assert not client.put(f"{address}/segments/1", json={"confirmed": False}).json()["confirmed"]
     assert client.get("/sessions").json()["sessions"] >= 1
@@ -186,8 +186,8 @@ def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(Call, "sentences", meanwhile)
     assert client.post(f"/sessions/{name}/translate", json={"segments": [1]}).status_code == 200
     if what == "added":
-        found = client.get(f"/sessions/{name}").json()["segments"]
-        assert [each["source"] for each in found if each["translation"] is not None] == [SOURCE[1]]
+        segments = client.get(f"/sessions/{name}").json()["segments"]
+        assert [segment["source"] for segment in segments if segment["translation"] is not None] == [SOURCE[1]]
     else:
         assert not list(kept[0])
     client.service.worker.stop()
@@ -214,12 +214,12 @@ class Client:
 
     def end(self) -> tuple[str, dict[int, str], int]:
         """How it ended, the translations, and how many events there were."""
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         count = 0
         while not isinstance(event := self.told.get(timeout=60), str):
-            found[event[0]] = event[1].text
+            texts[event[0]] = event[1].text
             count += 1
-        return event, found, count
+        return event, texts, count
 
 
 def together(worker: Worker, clients: list[Client]) -> list[tuple[str, dict[int, str], int]]:

@@ -44,9 +44,9 @@ class Asked:
         tokens = given_tokens(self.given, corpus.num_sentences, task.target_tokenizer)
         self.found: dict[int, Any] = {}
 
-        def deliver(number: int, found: list[Hypothesis]) -> None:
+        def deliver(number: int, hypotheses: list[Hypothesis]) -> None:
             assert number not in self.found
-            self.found[number] = translation(found[0], task.target_tokenizer)
+            self.found[number] = translation(hypotheses[0], task.target_tokenizer)
 
         self.job = Job(models, task, corpus, options, search, given=tokens, deliver=deliver)
 
@@ -73,11 +73,11 @@ def served(
 
 def assert_alone(asked: list[Asked]) -> None:
     """Each request gets what it gets alone."""
-    for each in asked:
-        alone = each.alone()
-        assert {n: found.text for n, found in each.found.items()} == {n: found.text for n, found in alone.items()}
-        scores = [found.score for _, found in sorted(each.found.items())]
-        assert scores == pytest.approx([found.score for _, found in sorted(alone.items())], rel=1e-5, abs=1e-4)
+    for request in asked:
+        alone = request.alone()
+        assert {n: best.text for n, best in request.found.items()} == {n: best.text for n, best in alone.items()}
+        scores = [best.score for _, best in sorted(request.found.items())]
+        assert scores == pytest.approx([best.score for _, best in sorted(alone.items())], rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
     long, short = (lambda n=n: Asked(models, options, GreedyConfig(), small_system.text(1, n, seed=n)) for n in (9, 1))
     waiting = [short() for _ in range(6)]
     late = long()
-    for each in (*waiting, late):
-        shared.submit(each.job)
+    for request in (*waiting, late):
+        shared.submit(request.job)
     with torch.inference_mode():
         for _ in range(2_000):
-            for n, each in enumerate(waiting):
-                if each.job not in shared.jobs:  # its client comes again at once
+            for n, request in enumerate(waiting):
+                if request.job not in shared.jobs:  # its client comes again at once
                     waiting[n] = short()
                     shared.submit(waiting[n].job)
             if late.job not in shared.jobs:

@@ -75,13 +75,13 @@ def test_a_translation_scores_as_if_its_forerunners_were_forced(
     search = BeamSearchConfig(beam=2, lenpen=0.0, max_len_a=0.5, max_len_b=4)
     results, texts = iter(translate(model, DOCUMENTS, search, window=window, task=task)), []
     for document in DOCUMENTS:
-        found = [next(results).nbest[0] for _ in document]
-        texts.append([each.text for each in found])
+        hypotheses = [next(results).nbest[0] for _ in document]
+        texts.append([hypothesis.text for hypothesis in hypotheses])
         context = tuple(texts[-1][:-1])
         example = ForcedExample(tuple(document[:-1]), document[-1], context, texts[-1][-1])
         assert forced_scores([model], task, [example], context_window=window) == pytest.approx(
-            [found[-1].score], rel=1e-5, abs=1e-4
+            [hypotheses[-1].score], rel=1e-5, abs=1e-4
         )
         if len(document) > 1 and window is None:
             other = replace(example, target_context=(*context[:-1], "9 9 9 9"))
-            assert forced_scores([model], task, [other]) != pytest.approx([found[-1].score], abs=1e-4)
+            assert forced_scores([model], task, [other]) != pytest.approx([hypotheses[-1].score], abs=1e-4)

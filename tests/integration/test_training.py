@@ -144,14 +144,14 @@ def test_the_mean_follows_its_equation(data: Path, tmp_path: Path) -> None:
         assert train(data, run, *common, "--max-update", str(update)) == 0
         weights.append(load_checkpoint(run / LAST).group("model"))
     assert train(data, tmp_path / "mean", *common, "--max-update", str(updates), "--ema", str(decay)) == 0
-    found = load_checkpoint(tmp_path / "mean" / LAST)
-    for name, mean in found.group("ema").items():
+    checkpoint = load_checkpoint(tmp_path / "mean" / LAST)
+    for name, mean in checkpoint.group("ema").items():
         expected = weights[0][name].double()
         for n in range(1, updates + 1):
             kept = min(decay, (1 + n) / (10 + n))
             expected = kept * expected + (1 - kept) * weights[n][name].double()
         torch.testing.assert_close(mean.double(), expected, rtol=1e-6, atol=1e-7)
-        assert torch.equal(found.group("model")[name], weights[-1][name])  # trained as without
+        assert torch.equal(checkpoint.group("model")[name], weights[-1][name])  # trained as without
 
 
 def test_validation_and_best_are_the_mean_s(data: Path, tmp_path: Path) -> None:
@@ -170,11 +170,11 @@ def test_weights_of_different_models_have_no_mean(
 ) -> None:
     train(data, tmp_path / "run", "--max-update", "1")
     best = tmp_path / "run" / "checkpoint_best.safetensors"
-    found = load_checkpoint(best)
+    checkpoint = load_checkpoint(best)
     for name, status in (("dropout", 0), ("width", 1)):
-        model = {**found.header["config"]["model"], name: 0.25}
-        header = {**found.header, "config": {**found.header["config"], "model": model}}
-        save_checkpoint(tmp_path / name, header, found.tensors)
+        model = {**checkpoint.header["config"]["model"], name: 0.25}
+        header = {**checkpoint.header, "config": {**checkpoint.header["config"], "model": model}}
+        save_checkpoint(tmp_path / name, header, checkpoint.tensors)
         command = ["--inputs", str(best), str(tmp_path / name), "--output", str(tmp_path / f"{name}.safetensors")]
         assert average(command) == status
     assert "--width" in capsys.readouterr().err

@@ -53,10 +53,10 @@ def test_every_resolution_tiles_every_document(lengths: list[int], resolutions: 
 def test_cut_pieces_are_full_and_fit(costs: list[int], limit: int) -> None:
     offsets = np.array([0, len(costs) // 2, len(costs)])
     whole = resolution_units(offsets, [0, 3])
-    found = rows(cut_units(whole, np.array(costs), limit))
-    for _, first, last, _ in found:
+    pieces = rows(cut_units(whole, np.array(costs), limit))
+    for _, first, last, _ in pieces:
         assert sum(costs[first:last]) <= limit or last == first + 1
-    assert sum(last - first for _, first, last, _ in found) == sum(last - first for _, first, last, _ in rows(whole))
+    assert sum(last - first for _, first, last, _ in pieces) == sum(last - first for _, first, last, _ in rows(whole))
 
 
 def corpus(documents: list[list[str]]) -> ParallelCorpus:
@@ -85,8 +85,8 @@ def test_a_batch_of_two_corpora_is_both_of_their_batches(name: str, settings: di
     model = build(name, **settings).double()
     of = [corpus(small_system.text(3, 4, seed=seed)) for seed in (1, 2)]
     parts = [
-        TranslationDataset(each, planned_units(model.reading, each), model.reading, f"corpus {n}")
-        for n, each in enumerate(of, 1)
+        TranslationDataset(data, planned_units(model.reading, data), model.reading, f"corpus {n}")
+        for n, data in enumerate(of, 1)
     ]
     mixture = Mixture.draw(parts, [1.0, 2.0], seed=1, epoch=1)
     counts = [len(part.sizes) for part in parts]
@@ -97,8 +97,8 @@ def test_a_batch_of_two_corpora_is_both_of_their_batches(name: str, settings: di
     with torch.no_grad():
         assert torch.allclose(model(mixed), torch.cat([model(batch) for batch in apart]), atol=1e-12)
         begins = [model.encode(batch.source).begins for batch in (mixed, *apart)]
-    last = torch.cat([each[:, -1:] for each in begins[1:]])
-    assert torch.equal(begins[0][:, :1], torch.cat([each[:, :1] for each in begins[1:]]))
+    last = torch.cat([begin[:, -1:] for begin in begins[1:]])
+    assert torch.equal(begins[0][:, :1], torch.cat([begin[:, :1] for begin in begins[1:]]))
     assert torch.equal(begins[0][:, -1:], last)
     assert mixed.labels.tolist() == [token for batch in apart for token in batch.labels.tolist()]
     assert mixture.describe(chosen).startswith("corpus 1: sentences 1-")
@@ -116,7 +116,7 @@ def test_overlapping_windows_count_a_sentence_once_but_in_training(data: Path) -
     with torch.no_grad():
         total, _ = loss(model, batch)
         forced = token_log_probs([model], task, corpus, max_tokens=200)
-    assert float(total) == pytest.approx(-sum(each.sum() for each in forced), rel=1e-5)
+    assert float(total) == pytest.approx(-sum(scores.sum() for scores in forced), rel=1e-5)
     learning = task.dataset("train", model, training=True)
     units = planned_units(model.reading, task.corpus("train"))
     seen = learning.batch(np.arange(len(learning.sizes))).labels
@@ -174,9 +174,9 @@ def test_units_read_in_their_documents_are_parts_of_the_whole(name: str, setting
     total, slope = gradient(model, whole, list(range(len(whole.sizes))))
     assert len(units.sizes) > len(whole.sizes)
     together = gradient(model, units, list(range(len(units.sizes))))
-    each = [gradient(model, units, [unit]) for unit in range(len(units.sizes))]
-    for found, slopes in (together, (sum(one for one, _ in each), torch.stack([g for _, g in each]).sum(0))):
-        assert found == pytest.approx(total, rel=1e-12)
+    alone = [gradient(model, units, [unit]) for unit in range(len(units.sizes))]
+    for summed, slopes in (together, (sum(one for one, _ in alone), torch.stack([g for _, g in alone]).sum(0))):
+        assert summed == pytest.approx(total, rel=1e-12)
         assert torch.allclose(slopes, slope, rtol=1e-9, atol=1e-9)
 
 
@@ -195,8 +195,8 @@ def test_a_window_is_the_document_cut_out_by_hand(name: str, settings: dict[str,
         labels = hand.labels.masked_fill(~torch.from_numpy(written)[hand.target.layout.sentence_of_token], IGNORE)
         with torch.no_grad():
             expected, size = loss(model, replace(hand, labels=labels))
-            found, own_size = loss(model, units.batch(np.array([number])))
-        assert (float(found), own_size) == (pytest.approx(float(expected), rel=1e-12), size)
+            own, own_size = loss(model, units.batch(np.array([number])))
+        assert (float(own), own_size) == (pytest.approx(float(expected), rel=1e-12), size)
 
 
 # --read-all-updates: every sentence is read in training only, for so many updates, and the same after a resume.
@@ -298,9 +298,9 @@ def test_sentences_change_places_and_stay_as_far_from_the_beginning(lengths: lis
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     order = foreign_order(offsets, seed)
     assert sorted(order) == list(range(offsets[-1]))
-    place = np.concatenate([[0], *(np.arange(n) for n in lengths)])[1:] + 1
-    assert (place[order] < 2 * place).all()
-    assert (place < 2 * place[order]).all()
+    positions = np.concatenate([[0], *(np.arange(n) for n in lengths)])[1:] + 1
+    assert (positions[order] < 2 * positions).all()
+    assert (positions < 2 * positions[order]).all()
     assert (order == foreign_order(offsets, seed)).all()
 
 
@@ -324,5 +324,5 @@ def test_context_is_worth_nothing_where_none_is_read(name: str, settings: dict[s
     of = corpus(small_system.text(5, 6))
     others = task(of).other_contexts("valid", model)
     with torch.no_grad():
-        found = [loss(model, each.batch(np.arange(len(each.sizes)))) for each in others.values()]
-    assert [float(total) / size for total, size in found] == pytest.approx([mean_nll(model, of)] * 2, rel=1e-5)
+        losses = [loss(model, dataset.batch(np.arange(len(dataset.sizes)))) for dataset in others.values()]
+    assert [float(total) / size for total, size in losses] == pytest.approx([mean_nll(model, of)] * 2, rel=1e-5)

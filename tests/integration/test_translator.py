@@ -53,20 +53,22 @@ def model(path: Path) -> docnmt.Translator:
 @pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
 def test_a_precision_is_that_of_the_command(path: Path, run: Run) -> None:
     lines = DOCUMENTS[0]
-    found = docnmt.load(path, precision="int8").translate(lines, max_len_a=0.5, max_len_b=2)
+    translations = docnmt.load(path, precision="int8").translate(lines, max_len_a=0.5, max_len_b=2)
     words = ["--int8", "--path", str(path), "--input-format", "corpus", "--max-len-a", "0.5", "--max-len-b", "2"]
     _, out, _ = run("translate", *words, stdin="\n".join(lines).encode())
-    assert out.splitlines() == [each.text for each in found]
+    assert out.splitlines() == [translation.text for translation in translations]
 
 
 def texts(documents: list[list[docnmt.Translation]]) -> list[list[str]]:
-    return [[each.text for each in document] for document in documents]
+    return [[translation.text for translation in document] for document in documents]
 
 
-def assert_same(found: list[docnmt.Translation], expected: list[docnmt.Translation]) -> None:
+def assert_same(translations: list[docnmt.Translation], expected: list[docnmt.Translation]) -> None:
     """As far as another batch may differ."""
-    assert [each.pieces for each in found] == [each.pieces for each in expected]
-    assert [each.score for each in found] == pytest.approx([each.score for each in expected], rel=1e-5, abs=1e-4)
+    assert [translation.pieces for translation in translations] == [translation.pieces for translation in expected]
+    assert [translation.score for translation in translations] == pytest.approx(
+        [translation.score for translation in expected], rel=1e-5, abs=1e-4
+    )
 
 
 def test_importing_docnmt_imports_no_torch() -> None:
@@ -87,14 +89,16 @@ def test_it_translates_a_split_as_docnmt_generate(run: Run, folder: Path) -> Non
         paths = [folder / "run" if part == "run" else folder / "run" / "second.safetensors" for part in name.split(":")]
         _, out, _ = run("generate", "data", "--path", ":".join(map(str, paths)), *SHORT, "--scoring", "none")
         expected = [line.split("\t") for line in out.splitlines()]
-        found = docnmt.load(paths).translate(documents, max_len_a=1, max_len_b=2)
-        flat = [each for document in found for each in document]
-        assert [len(document) for document in found] == [len(document) for document in documents]
-        assert [row[2] for row in expected if row[0].startswith("D-")] == [each.text for each in flat]
+        translations = docnmt.load(paths).translate(documents, max_len_a=1, max_len_b=2)
+        flat = [translation for document in translations for translation in document]
+        assert [len(document) for document in translations] == [len(document) for document in documents]
+        assert [row[2] for row in expected if row[0].startswith("D-")] == [translation.text for translation in flat]
         rows = [row for row in expected if row[0].startswith("H-")]
-        assert [row[1:] for row in rows] == [[f"{each.score:.6f}", " ".join(each.pieces)] for each in flat]
+        assert [row[1:] for row in rows] == [
+            [f"{translation.score:.6f}", " ".join(translation.pieces)] for translation in flat
+        ]
         printed = [row[1] for row in expected if row[0].startswith("P-")]
-        assert printed == [" ".join(f"{score:.4f}" for score in each.piece_scores) for each in flat]
+        assert printed == [" ".join(f"{score:.4f}" for score in translation.piece_scores) for translation in flat]
 
 
 def test_it_translates_a_text_as_docnmt_translate(run: Run, path: Path, model: docnmt.Translator) -> None:
@@ -109,12 +113,15 @@ def test_it_translates_a_text_as_docnmt_translate(run: Run, path: Path, model: d
 
 def test_the_shape_and_the_number_of_sentences_stay(model: docnmt.Translator) -> None:
     documents = [["the dog sleeps.", "", "  "], [], [""], ["it", "\n", "a cat\nsees it"]]
-    found = model.translate(documents, **BRIEF)
-    assert [len(document) for document in found] == [3, 0, 1, 3]
+    translations = model.translate(documents, **BRIEF)
+    assert [len(document) for document in translations] == [3, 0, 1, 3]
     blank = [[not text.strip() for text in document] for document in documents]
-    assert [[each.pieces == () and each.score == 0.0 and each.text == "" for each in d] for d in found] == blank
-    assert texts(found)[0][:1] == texts(model.translate([["the dog sleeps."]], **BRIEF))[0]
-    assert texts(found)[3][::2] == texts(model.translate([["it", "a cat sees it"]], **BRIEF))[0]
+    assert [
+        [translation.pieces == () and translation.score == 0.0 and translation.text == "" for translation in d]
+        for d in translations
+    ] == blank
+    assert texts(translations)[0][:1] == texts(model.translate([["the dog sleeps."]], **BRIEF))[0]
+    assert texts(translations)[3][::2] == texts(model.translate([["it", "a cat sees it"]], **BRIEF))[0]
     assert model.translate([]) == model.translate("") == model.translate(" \n\n") == []
     assert model.translate([[]]) == [[]]
     assert model.translate(()) == []
@@ -128,12 +135,12 @@ def test_structure_is_read(tmp_path: Path) -> None:
     document = docnmt.Document.nested([sentences[:1], sentences[1:]])
     assert document.units == (("0",), *(("1",) for _ in sentences[1:]))
     inside = model.translate(document, **BRIEF)
-    assert [each.score for each in inside] != [each.score for each in flat]
+    assert [translation.score for translation in inside] != [translation.score for translation in flat]
     deeper = docnmt.Document.nested([[sentences[:1]], [sentences[1:]]])
     for others in ([], [deeper]):
-        found = model.translate([*others, document, sentences], **BRIEF)[len(others) :]
-        for each, expected in zip(found, (inside, flat), strict=True):
-            assert_same(each, expected)
+        documents = model.translate([*others, document, sentences], **BRIEF)[len(others) :]
+        for translations, expected in zip(documents, (inside, flat), strict=True):
+            assert_same(translations, expected)
 
 
 def test_what_is_given_stays_and_is_read(model: docnmt.Translator) -> None:
@@ -142,7 +149,7 @@ def test_what_is_given_stays_and_is_read(model: docnmt.Translator) -> None:
     given = model.translate(document, given=["a river finds the old house in new.", None, None, None], **BRIEF)
     assert given[0].text == "a river finds the old house in new."
     assert (given[0].score, set(given[0].piece_scores)) == (0.0, {0.0})
-    assert [each.score for each in given[2:]] != [each.score for each in free[2:]]
+    assert [translation.score for translation in given[2:]] != [translation.score for translation in free[2:]]
     with pytest.raises(UserError, match="given:"):
         model.translate(document, given=[None, None])
     with pytest.raises(UserError, match=r"given:.*'x'"):
@@ -155,14 +162,14 @@ def test_scores_of_its_own_translations_are_those_of_search(arch: str, options: 
     model.models.task.target_tokenizer = Numbers()  # type: ignore[misc, assignment]
     reads_given = model.models.models[0].reading.given_text  # whose own translations nothing reads
     documents = [document[:1] for document in DOCUMENTS] if reads_given else DOCUMENTS
-    found = model.translate([*documents, [""]], **BRIEF, lenpen=0.7)
-    scores = model.score([*documents, [""]], texts(found), lenpen=0.7)
+    translations = model.translate([*documents, [""]], **BRIEF, lenpen=0.7)
+    scores = model.score([*documents, [""]], texts(translations), lenpen=0.7)
     assert scores[-1] == [0.0]
-    for document, expected in zip(scores, found, strict=True):
-        assert document == pytest.approx([each.score for each in expected], rel=1e-5, abs=1e-4)
-    assert model.score(documents[0], [each.text for each in found[0]], max_tokens=1, lenpen=0.7) == (
-        pytest.approx(scores[0], rel=1e-5, abs=1e-4)
-    )
+    for document, expected in zip(scores, translations, strict=True):
+        assert document == pytest.approx([translation.score for translation in expected], rel=1e-5, abs=1e-4)
+    assert model.score(
+        documents[0], [translation.text for translation in translations[0]], max_tokens=1, lenpen=0.7
+    ) == (pytest.approx(scores[0], rel=1e-5, abs=1e-4))
 
 
 @pytest.mark.parametrize(
@@ -250,23 +257,23 @@ def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None:
 def test_translations_keep_to_a_glossary(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model = docnmt.load(small_system.save(tmp_path / "m.safetensors", arch, **options))
     terms = {"dog": "cat", "the": "old house", "a": "dog"}
-    found = model.translate(DOCUMENTS, glossary=terms, beam=3, **BRIEF)
+    translations = model.translate(DOCUMENTS, glossary=terms, beam=3, **BRIEF)
     wanted = Glossary(terms)
     asked = [
-        (wanted.found(text), each)
-        for d, t in zip(DOCUMENTS, found, strict=True)
-        for text, each in zip(d, t, strict=True)
+        (wanted.found(text), translation)
+        for d, t in zip(DOCUMENTS, translations, strict=True)
+        for text, translation in zip(d, t, strict=True)
     ]
     assert sum(len(targets) for targets, _ in asked) > 5
-    for targets, each in asked:
+    for targets, translation in asked:
         for target in targets:
-            assert f" {target} " in f" {each.text} ".replace(".", " ")
+            assert f" {target} " in f" {translation.text} ".replace(".", " ")
     if arch == "cond_transformer":  # no sentence reads another's translation
         path = tmp_path / "terms.tsv"
         path.write_text("".join(f"{a}\t{b}\n" for a, b in terms.items()), encoding="utf-8")
-        assert texts(model.translate(DOCUMENTS, glossary=path, beam=3, **BRIEF)) == texts(found)
+        assert texts(model.translate(DOCUMENTS, glossary=path, beam=3, **BRIEF)) == texts(translations)
         free = model.translate(DOCUMENTS, beam=3, **BRIEF)
-        for document, plain, texts_ in zip(found, free, DOCUMENTS, strict=True):
+        for document, plain, texts_ in zip(translations, free, DOCUMENTS, strict=True):
             for one, other, text in zip(document, plain, texts_, strict=True):
                 assert wanted.found(text) or same_translation(one, other)
 
@@ -281,8 +288,8 @@ def test_the_command_of_a_model_card_asks_for_the_same_model(folder: Path, tmp_p
     again, header = train.parse(shlex.split(command)[1:]), read_header(checkpoint)[0]
     for section, values in header["config"].items():
         for name, value in values.items():
-            found = getattr(again[section], name)
-            assert (list(found) if isinstance(found, tuple) else found) == value, name
+            setting = getattr(again[section], name)
+            assert (list(setting) if isinstance(setting, tuple) else setting) == value, name
 
 
 @pytest.mark.parametrize("arch", ["cond_transformer", "transformer"])
@@ -309,26 +316,26 @@ def test_preprocess_and_generate_give_what_the_commands_write(
     data = tmp_path / "data"
     sides = {"source_lang": "en", "target_lang": "de", "testpref": str(folder / "test"), "srcdict": folder / "data"}
     assert docnmt.preprocess(destdir=data, **sides) == data  # type: ignore[arg-type]
-    found = docnmt.generate(data, folder / "run", device="cpu", **BRIEF)
+    results = docnmt.generate(data, folder / "run", device="cpu", **BRIEF)
     assert not capsys.readouterr().out
     words = ["--path", str(folder / "run"), "--device", "cpu", "--max-len-a", "0.5", "--max-len-b", "2"]
     words += ["--results-path", str(tmp_path / "r"), "--quiet"]
     assert generate.main([str(folder / "data"), *words]) == 0
     documents = (tmp_path / "r/hypotheses.txt").read_text().strip("\n").split("\n\n\n")
-    assert [[each.text for each in document] for document in found.translations] == [
+    assert [[translation.text for translation in document] for document in results.translations] == [
         document.split("\n") for document in documents
     ]
     scores = json.loads((tmp_path / "r/scores.json").read_text())
     without = {key: value for key, value in scores.items() if key not in ("speed", "settings")}
-    assert {key: value for key, value in json.loads(json.dumps(found.scores)).items() if key in without} == without
+    assert {key: value for key, value in json.loads(json.dumps(results.scores)).items() if key in without} == without
 
 
 def test_score_gives_what_the_command_prints_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ref, sys = str(folder / "test.de"), str(folder / "test.en")
-    found = docnmt.score(ref=ref, sys=sys, metrics=["TER"])
+    scores = docnmt.score(ref=ref, sys=sys, metrics=["TER"])
     assert not capsys.readouterr().out
     assert score.main(["--ref", ref, "--sys", sys, "--metrics", "TER", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(scores))
 
 
 # Models on the Hugging Face hub: out of its local cache, without a network.
@@ -360,14 +367,14 @@ def test_a_folder_for_the_hub_is_loaded_from_its_cache(tmp_path: Path) -> None:
     (tmp_path / "cache/models--some--model/refs").mkdir()
     (tmp_path / "cache/models--some--model/refs/main").write_text("0123")
     settings = {"HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT, "hf://some/model", "hf://some/model:hf://some/model@main", "hf://no/model"],
         input=b"a b c\n", capture_output=True, env={**os.environ, **settings}, cwd=tmp_path, check=True,
     )  # fmt: skip
-    text, score, one, *others = found.stdout.decode().split("\n")
+    text, score, one, *others = process.stdout.decode().split("\n")
     assert text == one
     assert float(score) < 0
     assert others[-2] == "[0, 0, 1]"
-    errors = [line for line in found.stderr.decode().splitlines() if " error: " in line]
+    errors = [line for line in process.stderr.decode().splitlines() if " error: " in line]
     assert len(errors) == 1
     assert "hf://no/model" in errors[0]

@@ -43,9 +43,9 @@ def test_words_are_aligned_to_where_they_come_from() -> None:
     corpus = ParallelCorpus.from_lines([lines[:30], lines[30:]], tokenizer)
     options, search = GenerationConfig(), BeamSearchConfig(beam=2, nbest=2)
     translating = Translating(loaded, options, search)
-    found = translating.results(corpus)
+    results = translating.results(corpus)
     right = words = 0
-    for result, (pairs, other) in with_alignments(translating.aligned, corpus, found):
+    for result, (pairs, other) in with_alignments(translating.aligned, corpus, results):
         source = lines[result.number].split()
         assert all(i < len(source) and j < len(result.nbest[1].text.split()) for i, j in other)
         if result.text == backwards(lines[result.number]):

@@ -103,12 +103,12 @@ def test_the_score_of_a_beam_is_what_the_model_gives_it(case: str) -> None:
     search = BeamSearchConfig(beam=3, nbest=3, lenpen=0.0)
     results = translate_corpus([model], task, corpus(), GenerationConfig(), search)
     for document in DOCUMENTS:
-        found = [next(results).nbest for _ in document]
+        nbest = [next(results).nbest for _ in document]
         first = (len(document) - 1) // size * size if size > 1 else 0
         for nth in range(3):
-            context = tuple(each[nth].text for each in found[first:-1])
-            example = ForcedExample(tuple(document[first:-1]), document[-1], context, found[-1][nth].text)
-            assert forced_scores([model], task, [example]) == pytest.approx([found[-1][nth].score], abs=1e-3)
+            context = tuple(hypotheses[nth].text for hypotheses in nbest[first:-1])
+            example = ForcedExample(tuple(document[first:-1]), document[-1], context, nbest[-1][nth].text)
+            assert forced_scores([model], task, [example]) == pytest.approx([nbest[-1][nth].score], abs=1e-3)
 
 
 #: Values tried of options without a list of choices, or with plug-ins in it; those that a model lacks are left out.

@@ -70,8 +70,8 @@ def assert_same_passes(ours: Tensor, theirs: Tensor, inputs: Sequence[Tensor], t
     both, given = [], torch.randn_like(theirs)
     for out in (ours, theirs):
         out = out if out.requires_grad else out + 0 * sum(x.sum() for x in inputs)
-        found = torch.autograd.grad(out, inputs, given, retain_graph=True, materialize_grads=True, allow_unused=True)
-        both.append([out.detach(), *found])
+        grads = torch.autograd.grad(out, inputs, given, retain_graph=True, materialize_grads=True, allow_unused=True)
+        both.append([out.detach(), *grads])
     assert_same(*both, tolerance)
 
 

@@ -23,7 +23,7 @@ def run(
     capacity: int | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of all `slots`, in their order; at most `capacity` are at work at once."""
-    waiting, found, state = list(slots), {}, None
+    waiting, finished, state = list(slots), {}, None
     while waiting or generator.slots:
         room = (capacity or max(len(slots), 1)) - len(generator.slots)
         entering, waiting = waiting[:room], waiting[room:]
@@ -37,8 +37,8 @@ def run(
         advance = generator.advance(step(generator.tokens, state))
         if advance.rows is not None:
             state.reorder(advance.rows)
-        found.update({slot.number: hypotheses for slot, hypotheses in advance.finished})
-    return [found[slot.number] for slot in slots]
+        finished.update({slot.number: hypotheses for slot, hypotheses in advance.finished})
+    return [finished[slot.number] for slot in slots]
 
 
 A, B, VOCABULARY = 5, 6, 7

@@ -155,8 +155,8 @@ class Loaded(Scoring):
         """The best translations, and for a beam their length-normalised scores."""
         banned = [[row] for piece, row in self.tokenizer.get_vocab().items() if piece in ("<brk>", "<mask>")]
         pad = self.model.config.pad_token_id
-        found = self.generated(texts, beam, limit, bad_words_ids=[[pad], *banned])
+        output = self.generated(texts, beam, limit, bad_words_ids=[[pad], *banned])
         text = self.tokenizer.batch_decode(
-            found.sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            output.sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
-        return text, found.sequences_scores.tolist() if beam > 1 else None
+        return text, output.sequences_scores.tolist() if beam > 1 else None

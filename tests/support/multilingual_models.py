@@ -125,9 +125,9 @@ class Loaded(marian_models.Scoring):
 
     def translate(self, texts: list[str], beam: int, limit: int) -> tuple[list[list[int]], list[float] | None]:
         """The rows of the best translations, tag and end included; for a beam also their length-normalised scores."""
-        found = self.generated(texts, beam, limit, forced_bos_token_id=self.target_tag)
-        rows = [each[1 : each.index(self.model.config.eos_token_id, 1) + 1] for each in found.sequences.tolist()]
-        return rows, found.sequences_scores.tolist() if beam > 1 else None
+        output = self.generated(texts, beam, limit, forced_bos_token_id=self.target_tag)
+        rows = [row[1 : row.index(self.model.config.eos_token_id, 1) + 1] for row in output.sequences.tolist()]
+        return rows, output.sequences_scores.tolist() if beam > 1 else None
 
     def text(self, rows: list[int]) -> str:
         """What a translation says, without spaces around it."""

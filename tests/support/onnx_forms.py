@@ -32,8 +32,8 @@ class Module:
         """All outputs."""
         assert given.keys() == self.inputs.keys()
         with torch.no_grad():
-            found = self.graph(**{name: torch.from_numpy(value) for name, value in given.items()})
-        tensors = [found] if isinstance(found, Tensor) else [*found]
+            output = self.graph(**{name: torch.from_numpy(value) for name, value in given.items()})
+        tensors = [output] if isinstance(output, Tensor) else [*output]
         assert len(tensors) == len(self.outputs)
         return [tensor.numpy() for tensor in tensors]
 
@@ -52,15 +52,15 @@ def in_files(checkpoint: Path, folder: Path) -> dict[str, Any]:
 
 def in_torch(checkpoint: Path, folder: Path) -> dict[str, Any]:
     """Convert up to where torch would write the files; the modules by the files' names."""
-    found: dict[str, Any] = {}
+    modules: dict[str, Any] = {}
 
     def keep(graph: nn.Module, path: Path, inputs: Any, outputs: Sequence[str]) -> None:
-        found[path.stem] = Module(graph.eval(), inputs, outputs)
+        modules[path.stem] = Module(graph.eval(), inputs, outputs)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(onnx_graphs, "export", keep)
         assert convert([str(checkpoint), str(folder), "--to", "onnx"]) == 0
-    return found
+    return modules
 
 
 def systems(

@@ -41,15 +41,15 @@ class Result:
 
 def digest(run: Run) -> str:
     """Of all that a rank has learned."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     moments = [value for held in run.optimizer.state.values() for value in held.values() if isinstance(value, Tensor)]
     for tensor in [*run.model.state_dict().values(), *moments]:
         own = tensor.to_local() if isinstance(tensor, DTensor) else tensor  # this rank's part, under --shard
-        found.update(own.detach().cpu().numpy().tobytes())
-    return found.hexdigest()
+        checksum.update(own.detach().cpu().numpy().tobytes())
+    return checksum.hexdigest()
 
 
-def main(jobs: Path, found: Path) -> None:
+def main(jobs: Path, output: Path) -> None:
     """All jobs."""
     digests: list[str] = []
     train_one = training.train
@@ -71,7 +71,7 @@ def main(jobs: Path, found: Path) -> None:
                 status = importlib.import_module(f"docnmt.cli.{command}").main(words)
             results.append(asdict(Result(status, out.getvalue(), list(digests))))
         if ranks.rank() == 0:
-            found.write_text(json.dumps(results))
+            output.write_text(json.dumps(results))
 
 
 def torchrun(processes: int, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:

@@ -178,8 +178,8 @@ def content(kind: str) -> bytes:
 
 def document(kind: str, source: str | bytes | None = None) -> DocumentFile:
     """The same, or another one, read."""
-    found = content(kind) if source is None else source.encode() if isinstance(source, str) else source
-    return read(found, kind, name=f"x.{kind}", source_lang="en", target_lang="de")
+    data = content(kind) if source is None else source.encode() if isinstance(source, str) else source
+    return read(data, kind, name=f"x.{kind}", source_lang="en", target_lang="de")
 
 
 class Model:
@@ -196,10 +196,10 @@ class Model:
                 yield self.function(sentence.text)
 
 
-def translate(found: DocumentFile, model: Model) -> bytes:
+def translate(file: DocumentFile, model: Model) -> bytes:
     """A document's translation by such a model."""
     split = [partial(split_sentences, language=language) for language in ("en", "de")]
-    return found.write(translated(found, model, split=split[0], split_target=split[1]))
+    return file.write(translated(file, model, split=split[0], split_target=split[1]))
 
 
 def written(kind: str, source: str | bytes, function: Callable[[str], str] = str.upper) -> tuple[list[str], str]:

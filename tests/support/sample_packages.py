@@ -35,9 +35,9 @@ def word(body: str, **parts: str) -> bytes:
 
 def relations(*targets: tuple[str, str]) -> str:
     """A file of relations r1, r2 …, each (kind, target)."""
-    each = (f'<Relationship Id="r{n}" Type="{_TYPE}{kind}" Target="{to}"/>' for n, (kind, to) in enumerate(targets, 1))
+    rows = (f'<Relationship Id="r{n}" Type="{_TYPE}{kind}" Target="{to}"/>' for n, (kind, to) in enumerate(targets, 1))
     start = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-    return f"{start}{''.join(each)}</Relationships>"
+    return f"{start}{''.join(rows)}</Relationships>"
 
 
 def shape(paragraphs: str, placeholder: str = "") -> str:

@@ -72,11 +72,11 @@ def serve(log: Path, *words: str, path: Path = ROOT) -> Iterator[Served]:
             command, stdout=out, stderr=out, text=True, env=environment, cwd=log.parent, preexec_fn=heed_interrupts
         )
     try:
-        while not (found := re.search(r"listening on (\S+)", log.read_text())):
+        while not (listening := re.search(r"listening on (\S+)", log.read_text())):
             assert process.poll() is None, log.read_text()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=0.1)
-        yield Served(process, found[1], log)
+        yield Served(process, listening[1], log)
     finally:
         process.kill()
         process.wait()

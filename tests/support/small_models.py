@@ -82,11 +82,11 @@ def translate(
 ) -> list[SentenceResult]:  # fmt: skip
     """The sentences of some documents in their order."""
     settings, text = GenerationConfig(generator=generator, **options), small_system.corpus(documents)
-    found = translate_corpus(
+    results = translate_corpus(
         models if isinstance(models, list) else [models], task or small_system.task(), text, settings, search,
         given=given, context_window=window,
     )  # fmt: skip
-    return list(found)
+    return list(results)
 
 
 def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:

@@ -155,4 +155,4 @@ def target_log_probs(
         logits = model.double().output(model(batch))  # (T, V)
     model.float()
     lengths = batch.target.layout.sentence_offsets.diff().tolist()
-    return [(each, each.log_softmax(-1)) for each in logits.split(lengths)]
+    return [(part, part.log_softmax(-1)) for part in logits.split(lengths)]

@@ -53,12 +53,12 @@ def test_the_score_is_the_mean_over_windows(rows: list[dict[str, str]], window: 
     comet = Comet(MODEL, window, stride)
     (counts,) = comet.counts([sentences], sentences, sentences, offsets)
     evaluation = evaluate(sentences, [sentences], offsets).including("COMET", comet, counts)
-    each = [sum(len(line.split()) for line in sentences[a:b]) for a, b in windows(offsets, window, stride)]
-    assert evaluation.scores["COMET"] == pytest.approx(np.mean(each))
+    sizes = [sum(len(line.split()) for line in sentences[a:b]) for a, b in windows(offsets, window, stride)]
+    assert evaluation.scores["COMET"] == pytest.approx(np.mean(sizes))
     assert evaluation.counts["COMET"].sum() == pytest.approx(counts.sum())
     assert [row["mt"] for row in rows] == [row["ref"] for row in rows]
     for number, score in enumerate(evaluation.of_sentences("COMET")):  # the mean of the windows that hold it
-        spans = zip(windows(offsets, window, stride), each, strict=True)
+        spans = zip(windows(offsets, window, stride), sizes, strict=True)
         assert score == pytest.approx(np.mean([words for (a, b), words in spans if a <= number < b]))
 
 

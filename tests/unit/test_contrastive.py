@@ -121,7 +121,7 @@ def groups(count=6, ways=3):
     """Groups of distinct sentences, each with its own context of four sentences."""
     made = []
     for number in range(count):
-        context = tuple(f"c{number}{place}" for place in "abcd")
+        context = tuple(f"c{number}{letter}" for letter in "abcd")
         examples = (
             ForcedExample(context, f"s{number}", tuple(c.upper() for c in context), f"t{n}") for n in range(ways)
         )
@@ -208,8 +208,8 @@ def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsy
     assert printed.splitlines()[1].split() == ["all", "50.0%", "50.0%", "2"]
     assert "phenomenon pronoun" in printed
     assert command.main([*arguments, "--context-window", "1", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["by"]["distance"]["2"]
-    assert found == {"accuracy": 100.0, "chance": 50.0, "groups": 1}
+    scores = json.loads(capsys.readouterr().out)["by"]["distance"]["2"]
+    assert scores == {"accuracy": 100.0, "chance": 50.0, "groups": 1}
     assert command.main([*arguments, "--context", "foreign"]) == 0
     assert [(models.path, models.context_window) for models, _ in seen] == [("run", None), ("run", 1), ("run", None)]
     assert seen[0][1][0].source_context == ("A cup.", "Rain.")
@@ -291,7 +291,7 @@ def test_the_command_counts_answers_by_label(tmp_path: Path, capsys: pytest.Capt
     assert printed[1:3] == [["all", "33.3%", "66.7%", "3"], ["rule", "x", "50.0%", "100.0%", "2"]]
     assert command.main([*arguments, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert [each["answered"] for each in content["answered"]] == [True, False, False]
+    assert [question["answered"] for question in content["answered"]] == [True, False, False]
     assert content["by"]["rule"]["x"] == {"accuracy": 50.0, "questions": 2, "reference": 100.0}
     for more, name in (
         ([*arguments[2:], "--path", "x"], "--path"),

@@ -50,8 +50,8 @@ def test_another_language_of_a_page_stays_and_is_named() -> None:
 )
 def test_xml_may_have_a_prolog(prolog: str) -> None:
     fragment = XmlFragment(f"{prolog}<a>one <b>dog</b></a>", name="text 1")
-    found = translated(fragment, Model(), split=lambda line: [line] * bool(line.strip()), split_target=str.split)
-    assert fragment.write(found).decode() == f"{prolog}<a>ONE <b>DOG</b></a>"
+    texts = translated(fragment, Model(), split=lambda line: [line] * bool(line.strip()), split_target=str.split)
+    assert fragment.write(texts).decode() == f"{prolog}<a>ONE <b>DOG</b></a>"
 
 
 # Documents: what stays as it was around what is translated.
@@ -62,9 +62,9 @@ def test_srt_dashes_stay_at_the_beginnings_of_lines(function: Callable[[str], st
     """Whatever the model makes of the words; it does not see them."""
     first = "1\n00:00:01,000 --> 00:00:02,000\n- The dog. It walks.\n- The cat.\n\n"
     second = "2\n00:00:03,000 --> 00:00:04,000\n<i>–Old house.</i>\n{\\an8}— A tree.\n"
-    found, model = document("srt", first + second), Model(function)
-    assert found.segments[0].text == "The dog. It walks.\nThe cat."
-    lines = translate(found, model).decode().splitlines()
+    file, model = document("srt", first + second), Model(function)
+    assert file.segments[0].text == "The dog. It walks.\nThe cat."
+    lines = translate(file, model).decode().splitlines()
     assert [line[:2] for line in lines[2:4]] == ["- ", "- "]
     assert lines[7].startswith("<i>–")
     assert lines[8].startswith("{\\an8}— ")
@@ -82,13 +82,13 @@ DECLARED = {
 def test_what_stands_before_the_root_of_xml_stays(kind: str, encoding: str, end: str) -> None:
     text = DECLARED[kind].replace("utf-8", encoding[:6].rstrip("-")).replace("\n", end)
     content = (("\ufeff" if encoding == "utf-16-be" else "") + text).encode(encoding)
-    found = document(kind, content)
-    written = translate(found, Model())
+    file = document(kind, content)
+    written = translate(file, Model())
     root = "<xliff" if kind == "xlf" else "<tmx "
     assert written.decode(encoding).partition(root)[0] == content.decode(encoding).partition(root)[0]
     assert written[:2] == content[:2]
     assert written.decode(encoding).count("\n") == written.decode(encoding).count(end)
-    assert [each.text for each in document(kind, written).segments] == [each.text for each in found.segments]
+    assert [segment.text for segment in document(kind, written).segments] == [segment.text for segment in file.segments]
 
 
 def test_an_encoding_that_python_does_not_share_is_written_all_the_same() -> None:
@@ -200,17 +200,17 @@ def test_hidden_text_of_opendocument_stays_and_is_named() -> None:
 def test_a_reference_stays_at_the_end_of_its_sentence() -> None:
     """Wherever the words are aligned with: here all of a sentence with its first one."""
     source = b"<p>One two.<sup>1</sup> Three four five.<sup>2</sup><sup>3</sup> Six seven</p>"
-    found = document("html", source)
+    file = document("html", source)
     split = partial(split_sentences, language="en")
     texts = translated(
-        found,
+        file,
         Model(lambda text: " ".join(text.rstrip(".").split()[::-1]) + "." * text.endswith(".")),
         split=split,
         split_target=split,
-        align=lambda pairs: [[(place, 0) for place in range(len(one))] for one, _ in pairs],
+        align=lambda pairs: [[(position, 0) for position in range(len(one))] for one, _ in pairs],
     )
     expected = b"<p>two One.<sup>1</sup> five four Three.<sup>2</sup><sup>3</sup> seven Six</p>"
-    assert found.write(texts) == expected
+    assert file.write(texts) == expected
 
 
 # Placeholders of many systems: each comes through a model that changes every letter.
@@ -312,11 +312,11 @@ def test_tags_are_there_as_often_and_it_stays_well_formed(parts: list[str]) -> N
     document = XmlFragment(text, name="text", parting=["p"], kept=["x"])
     assert document.write([document.unchanged(n) for n in range(len(document.segments))]).decode() == text
     backwards = Model(lambda line: " ".join(line.split()[::-1]))
-    found = translated(document, backwards, split=lambda line: [line] * bool(line.strip()), split_target=str.split)
-    out = document.write(found).decode()
-    here, there = (ElementTree.fromstring(f"<a>{each}</a>") for each in (text, out))
-    assert sorted(each.tag for each in here.iter()) == sorted(each.tag for each in there.iter())
-    kept = [sorted("".join(each.itertext()) for each in root.iter("x")) for root in (here, there)]
+    texts = translated(document, backwards, split=lambda line: [line] * bool(line.strip()), split_target=str.split)
+    out = document.write(texts).decode()
+    here, there = (ElementTree.fromstring(f"<a>{body}</a>") for body in (text, out))
+    assert sorted(element.tag for element in here.iter()) == sorted(element.tag for element in there.iter())
+    kept = [sorted("".join(element.itertext()) for element in root.iter("x")) for root in (here, there)]
     assert kept[0] == kept[1]
     assert text.count("<!--") == out.count("<!--")
 
@@ -393,7 +393,7 @@ def test_names_of_translators_stay_empty_and_are_named() -> None:
     asked, out = written("po", source)
     assert asked == ["a dog"]
     assert out == source[: source.rindex('""')] + '"A DOG"\n'
-    assert [str(place).split(",")[0] for place in document("po", source).left] == ["message 2", "message 3"]
+    assert [str(where).split(",")[0] for where in document("po", source).left] == ["message 2", "message 3"]
     assert not document("po", source.replace('credits"\nmsgstr ""', 'credits"\nmsgstr "Ann"')).left[1:]
 
 

@@ -28,11 +28,11 @@ def test_every_kind_does_what_documents_must(kind: str) -> None:
 
 
 def test_a_lost_mark_is_refused() -> None:
-    found = document("html", "<p>The <code>x</code> dog</p>")
+    file = document("html", "<p>The <code>x</code> dog</p>")
     with pytest.raises(ValueError, match="0"):
-        found.write([Translated("Der x Hund")])
+        file.write([Translated("Der x Hund")])
     with pytest.raises(ValueError, match=r"'x'.*'y'"):
-        found.write([Translated("Der y Hund", ((4, 5),))])
+        file.write([Translated("Der y Hund", ((4, 5),))])
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_a_lost_mark_is_refused() -> None:
 )
 @pytest.mark.parametrize("frame", ["word\n", "# word\n", "- word\n", "| word | b |\n|--|--|\n"])
 def test_markdown_escapes_what_would_mean_something(text: str, frame: str) -> None:
-    found = document("md", frame)
-    texts = [found.unchanged(number) for number in range(len(found.segments))]
-    again = document("md", found.write([Translated(text), *texts[1:]]))
+    file = document("md", frame)
+    texts = [file.unchanged(number) for number in range(len(file.segments))]
+    again = document("md", file.write([Translated(text), *texts[1:]]))
     assert again.segments[0].text == text
     assert not any(mark for mark in again.segments[0].marks)
 
@@ -50,19 +50,19 @@ def test_markdown_escapes_what_would_mean_something(text: str, frame: str) -> No
 @pytest.mark.parametrize("text", ["- red", "1. red", "# red", "+ red", "> red"])
 @pytest.mark.parametrize("frame", ["one  \ntwo\n", "> one\\\n> two\n", "- one  \n  two\n"])
 def test_markdown_escapes_what_begins_a_line(text: str, frame: str) -> None:
-    found = document("md", frame)
-    (segment,) = found.segments
+    file = document("md", frame)
+    (segment,) = file.segments
     assert segment.text == "one\ntwo"
-    written = found.write([Translated(f"{text}\n{text}", ((len(text), len(text) + 1),))])
+    written = file.write([Translated(f"{text}\n{text}", ((len(text), len(text) + 1),))])
     again = document("md", written)
-    assert [each.text for each in again.segments] == [f"{text}\n{text}"]
+    assert [segment.text for segment in again.segments] == [f"{text}\n{text}"]
 
 
 def test_what_markdown_leaves_is_said() -> None:
     text = "---\ntitle: x\n---\none\n\n> <div>\n> two\n> </div>\n\n> <hr>\n> <br>\n\n> - <p>three</p>\n>   four\n"
-    found = document("md", text)
-    assert [segment.text for segment in found.segments] == ["one"]
-    assert list(found.left) == ["the front matter, with its title or description", 6, 13]
+    file = document("md", text)
+    assert [segment.text for segment in file.segments] == ["one"]
+    assert list(file.left) == ["the front matter, with its title or description", 6, 13]
 
 
 @pytest.mark.parametrize(
@@ -82,25 +82,29 @@ def test_what_markdown_leaves_is_said() -> None:
     ],
 )
 def test_what_is_red_is_translated(kind: str, text: str) -> None:
-    found = document(kind, text)
-    assert translate(found, Model()).decode() == text.replace("red", "RED")
-    assert not found.left
+    file = document(kind, text)
+    assert translate(file, Model()).decode() == text.replace("red", "RED")
+    assert not file.left
 
 
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
 def test_lines_of_plain_text_end_in_three_ways(end: str) -> None:
-    found = document("txt", f"a dog{end}a cat{end}{end}a house{end}")
-    assert [(each.text, each.units[1]) for each in found.segments] == [("a dog", "0"), ("a cat", "0"), ("a house", "1")]
-    assert translate(found, Model()).decode() == f"A DOG{end}A CAT{end}{end}A HOUSE{end}"
+    file = document("txt", f"a dog{end}a cat{end}{end}a house{end}")
+    assert [(segment.text, segment.units[1]) for segment in file.segments] == [
+        ("a dog", "0"),
+        ("a cat", "0"),
+        ("a house", "1"),
+    ]
+    assert translate(file, Model()).decode() == f"A DOG{end}A CAT{end}{end}A HOUSE{end}"
 
 
 @pytest.mark.parametrize("kind", ["po", "xlf", "tmx"])
 def test_translations_that_are_there_are_given(kind: str) -> None:
-    found, model = document(kind), Model()
-    translate(found, model)
+    file, model = document(kind), Model()
+    translate(file, model)
     given = {sentence.text: sentence.given for sentence in model.asked[0]}
     assert given["The cat"] == "Die Katze"
-    assert "Katze" not in "".join(segment.text for segment in found.segments)
+    assert "Katze" not in "".join(segment.text for segment in file.segments)
 
 
 def test_a_table_ends_the_list_before_it() -> None:
@@ -112,23 +116,23 @@ def test_a_table_ends_the_list_before_it() -> None:
     for cell, text in zip(made.add_table(1, 2).rows[0].cells, ("three", "four"), strict=True):
         cell.text = text
     made.save(out)
-    found = document("docx", out.getvalue()).segments
-    assert [segment.text for segment in found] == ["one", "two", "three", "four"]
-    assert [found[i].units == found[i + 1].units for i in range(3)] == [True, False, True]
+    segments = document("docx", out.getvalue()).segments
+    assert [segment.text for segment in segments] == ["one", "two", "three", "four"]
+    assert [segments[i].units == segments[i + 1].units for i in range(3)] == [True, False, True]
 
 
 def test_docx() -> None:
     import docx
 
-    found = docx.Document(io.BytesIO(translate(document("docx"), Model())))
-    runs = [[(run.text, run.bold, run.italic) for run in paragraph.runs] for paragraph in found.paragraphs]
+    written = docx.Document(io.BytesIO(translate(document("docx"), Model())))
+    runs = [[(run.text, run.bold, run.italic) for run in paragraph.runs] for paragraph in written.paragraphs]
     assert runs[0] == [("THE TITLE", None, None)]
     texts, bold, italic = zip(*runs[1][:5], strict=True)
     assert texts == ("THE DOG ", "SEES", " THE HOUSE, ", "MORE", "\n")
     assert (bold, italic) == ((None, True, None, None, None), (None, None, None, True, None))
-    assert found.paragraphs[1].text.endswith("\nSECOND LINE\tWITH TAB. 100")
-    assert [cell.text for cell in found.tables[0].rows[0].cells] == ["CELL", "42"]
-    assert found.sections[0].header.paragraphs[0].text == "HEAD TEXT"
+    assert written.paragraphs[1].text.endswith("\nSECOND LINE\tWITH TAB. 100")
+    assert [cell.text for cell in written.tables[0].rows[0].cells] == ["CELL", "42"]
+    assert written.sections[0].header.paragraphs[0].text == "HEAD TEXT"
     assert [segment.units for segment in document("docx").segments][:4] == [("1", number) for number in "1233"]
 
 
@@ -163,8 +167,8 @@ def test_what_is_fixed_comes_through_whatever_the_model_does(function: Any, kind
 
 def test_sentences_are_translated_again_only_where_something_is_lost() -> None:
     model = Model(lambda text: text.upper().replace("%S", "%S"))
-    found = document("txt", "The dog walks. It sees {name} there.\nThe cat.\n")
-    written = translate(found, model).decode()
+    file = document("txt", "The dog walks. It sees {name} there.\nThe cat.\n")
+    written = translate(file, model).decode()
     assert written == "THE DOG WALKS. IT SEES {name} THERE.\nTHE CAT.\n"
     first, second = model.asked
     assert [sentence.text for sentence in first] == ["The dog walks.", "It sees {name} there.", "The cat."]
@@ -190,18 +194,18 @@ def test_kinds_of_plugins_are_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_line_ends_stay() -> None:
     for kind in ("txt", "md", "po", "srt", "html"):
         source = sample_documents.TEXTS[kind].replace("\n", "\r\n").encode()
-        found = document(kind, source)
-        assert [each.text for each in found.segments] == [each.text for each in document(kind).segments]
-        written = translate(found, Model())
+        file = document(kind, source)
+        assert [segment.text for segment in file.segments] == [segment.text for segment in document(kind).segments]
+        written = translate(file, Model())
         assert written.count(b"\n") == written.count(b"\r\n")
 
 
 def test_formats_follow_the_alignment() -> None:
     """Words in another order: bold goes where its words went, by the model's alignment or by equal words."""
-    found = document("html", "<p>Anna saw <b>old houses</b> and Berlin</p>")
+    file = document("html", "<p>Anna saw <b>old houses</b> and Berlin</p>")
     target = "Berlin und alte Häuser sah Anna"
     pairs = [(0, 27), (5, 23), (9, 11), (13, 16), (20, 7), (24, 0)]
-    segment = found.segments[0]
+    segment = file.segments[0]
     spans = project(segment.marks, segment.text, target, pairs)
     assert [target[begin:end] for begin, end in spans] == ["alte Häuser"]
     equal = document("html", "<p>Anna saw <b>Berlin</b> there</p>").segments[0]
@@ -213,7 +217,7 @@ def test_formats_follow_the_alignment() -> None:
 def test_projected_marks_nest_and_lose_nothing(words: list[str], data: st.DataObject) -> None:
     """Whatever the marks and the translation: formats stay inside of each other, all marks and all text are written."""
     inline: Inline[int] = Inline()
-    for number, each in enumerate(words):
+    for number, token in enumerate(words):
         depth = len(inline._open)
         step = data.draw(st.sampled_from(["open", "close", "fixed", "none"]))
         if step == "open":
@@ -222,7 +226,7 @@ def test_projected_marks_nest_and_lose_nothing(words: list[str], data: st.DataOb
             inline.close()
         elif step == "fixed":
             inline.fixed(number)
-        inline.text(f"{each} ")
+        inline.text(f"{token} ")
     segment = inline.segment()
     target = " ".join(data.draw(st.lists(st.sampled_from(["a", "b", "x", "yy", ",", "."]), max_size=8)))
     spans = project(segment.marks, segment.text, target)
@@ -247,7 +251,7 @@ def test_docx_parts_words_where_word_does() -> None:
         "<w:t>Call 555</w:t><w:noBreakHyphen/><w:t>1234 now.</w:t><w:ptab w:relativeTo='margin' w:alignment='center' "
         "w:leader='none'/><w:t>Before it</w:t><w:br w:type='page'/><w:t>after it.</w:t>"
     )
-    found = document("docx", word(f"<w:p><w:r>{inside}</w:r></w:p>"))
-    assert [segment.text for segment in found.segments] == ["Call 555\u20111234 now.\nBefore it\nafter it."]
-    again = document("docx", translate(found, Model()))
+    file = document("docx", word(f"<w:p><w:r>{inside}</w:r></w:p>"))
+    assert [segment.text for segment in file.segments] == ["Call 555\u20111234 now.\nBefore it\nafter it."]
+    again = document("docx", translate(file, Model()))
     assert [segment.text for segment in again.segments] == ["CALL 555\u20111234 NOW.\nBEFORE IT\nAFTER IT."]

@@ -35,7 +35,7 @@ from docnmt.runtime.system import UserError, replacing
 VECTORS = {"the": [3.0, 4.0, 0.0], "Paris": [0.0, 0.5, 0.0], "paris": [1.0, 0.0, 0.0], "a b": [0.0, 0.0, -2.0]}
 
 
-def all_words(word: str, place: int) -> bool:
+def all_words(word: str, number: int) -> bool:
     return True
 
 
@@ -232,9 +232,9 @@ def test_the_folder_holds_every_pair(tmp_path: Path, vectors: Path, capfd: pytes
     assert [NLI_LABELS[label] for label in stored.labels] == [row[0] for row in gold]
     for number, text in enumerate(text for _, *pair in gold for text in pair):
         expected = ["dreams" if word == "dreams" else word.lower() for word in words(text)]
-        found = [task.embeddings.words[row] for row in stored.sentences[number]]
-        assert [word for word in found if word in expected] == [word for word in expected if word != "dreams"]
-        assert len(found) == len(expected)
+        kept = [task.embeddings.words[row] for row in stored.sentences[number]]
+        assert [word for word in kept if word in expected] == [word for word in expected if word != "dreams"]
+        assert len(kept) == len(expected)
     assert [len(vector) for vector in task.embeddings.vectors] == [len(task.embeddings.words)]
 
 

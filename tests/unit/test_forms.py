@@ -173,8 +173,8 @@ def test_what_lacks_a_further_reference_is_noted_apart(corpus: Corpus) -> None:
     corpus.write(en="a\nb\nc\nd\n", de0="A\n \nC\nD\n", de1="1\n2\n \n \n")
     texts, _, facts, _ = read_all(find_split(corpus.prefix, Reading(("en", "de"), one_sided="read")))
     assert texts == [("a", "A", "1"), ("b", "", "2"), ("c", "C", ""), ("d", "D", "")]
-    found = [re.search(r"(\d+) lines.*c\.en:(\d+)", note) for note in facts.notes]
-    assert [match.groups() for match in found if match] == [("1", "2"), ("2", "3")]
+    matches = [re.search(r"(\d+) lines.*c\.en:(\d+)", note) for note in facts.notes]
+    assert [match.groups() for match in matches if match] == [("1", "2"), ("2", "3")]
 
 
 def test_several_references_or_none(corpus: Corpus) -> None:

@@ -57,9 +57,9 @@ SCRIPT = {
 
 
 def test_greedy_follows_the_best_token() -> None:
-    found = search(scripted(SCRIPT), Greedy(GreedyConfig(lenpen=0.0)), [Slot(0, (3,))])[0]
-    assert [h.tokens for h in found] == [(A, A, EOS)]  # A A, then closed by its limit of three tokens
-    assert found[0].score == pytest.approx(math.log(0.6 * 0.45 * 0.5), abs=1e-6)
+    hypotheses = search(scripted(SCRIPT), Greedy(GreedyConfig(lenpen=0.0)), [Slot(0, (3,))])[0]
+    assert [h.tokens for h in hypotheses] == [(A, A, EOS)]  # A A, then closed by its limit of three tokens
+    assert hypotheses[0].score == pytest.approx(math.log(0.6 * 0.45 * 0.5), abs=1e-6)
 
 
 def repeats(words: Sequence[int], size: int) -> bool:
@@ -71,14 +71,14 @@ def repeats(words: Sequence[int], size: int) -> bool:
 def penalised(slot: Slot, sentences: Sequence[Sequence[int]], penalty: float) -> list[float]:
     """The score of every token, 0 of what is given: a loop over sentences and their tokens."""
     before: tuple[int, ...] = ()
-    found = []
-    for place, sentence in enumerate(sentences):
+    scores = []
+    for number, sentence in enumerate(sentences):
         for i, token in enumerate(sentence):
-            free = place in slot.given or (i == 0 and token == slot.tag)
+            free = number in slot.given or (i == 0 and token == slot.tag)
             score = 0.0 if free else float(random_model(slot.number, before)[token])
-            found.append(score * (penalty if token in sentence[:i] else 1.0))
+            scores.append(score * (penalty if token in sentence[:i] else 1.0))
             before = (*before, token)
-    return found
+    return scores
 
 
 def everything(slot: Slot, options: BeamSearchConfig) -> list[tuple[float, tuple[int, ...], list[float]]]:
@@ -127,11 +127,11 @@ def test_a_wide_beam_finds_the_best_of_all_texts(slot: Slot, options: dict[str, 
     """None in which a sentence repeats words; sums and lengths are of what it writes itself; what is given may be
     longer than the limit, and repeat."""
     config = BeamSearchConfig(beam=300, nbest=3, **options)
-    best, found = everything(slot, config)[:3], search(random_model, config, [slot, Slot(8, (4,))])[0]
-    assert [h.tokens for h in found] == [text for _, text, _ in best]
-    assert [h.score for h in found] == pytest.approx([score for score, _, _ in best], abs=1e-5)
+    best, hypotheses = everything(slot, config)[:3], search(random_model, config, [slot, Slot(8, (4,))])[0]
+    assert [h.tokens for h in hypotheses] == [text for _, text, _ in best]
+    assert [h.score for h in hypotheses] == pytest.approx([score for score, _, _ in best], abs=1e-5)
     if config.repetition_penalty == 1:
-        assert found[0].token_scores == pytest.approx(best[0][2], abs=1e-5)
+        assert hypotheses[0].token_scores == pytest.approx(best[0][2], abs=1e-5)
 
 
 @pytest.mark.parametrize("how", [BeamSearchConfig(beam=3, nbest=2), Sampling(SamplingConfig(nbest=2, top_p=0.9))])
@@ -141,8 +141,8 @@ def test_specials_are_never_written(how: Any) -> None:
         scores[[BOS, MASK, BRK]] += 10.0
         return scores
 
-    for found in search(loves_specials, how, [Slot(n, (7,)) for n in range(10)]):
-        assert all(not {BOS, MASK, BRK} & set(h.tokens) and h.tokens[-1] == EOS for h in found)
+    for hypotheses in search(loves_specials, how, [Slot(n, (7,)) for n in range(10)]):
+        assert all(not {BOS, MASK, BRK} & set(h.tokens) and h.tokens[-1] == EOS for h in hypotheses)
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: 
 
     def results(slots: list[Slot], capacity: int) -> dict[int, list[Hypothesis]]:
         generator = classes[type(options)](options)  # type: ignore[arg-type]
-        found = search(random_model, generator, slots, capacity)
-        return {slot.number: hypotheses for slot, hypotheses in zip(slots, found, strict=True)}
+        ranked = search(random_model, generator, slots, capacity)
+        return {slot.number: hypotheses for slot, hypotheses in zip(slots, ranked, strict=True)}
 
     slots = [Slot(n, (3 + n % 5,) * (1 + n % 3)) for n in range(12)]
-    alone = {n: found for slot in slots for n, found in results([slot], 1).items()}
+    alone = {n: hypotheses for slot in slots for n, hypotheses in results([slot], 1).items()}
     assert results(slots[::order], capacity) == alone
 
 
@@ -182,11 +182,11 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
 
     def samples(seed: int) -> list[tuple[int, ...]]:
         generator = Sampling(SamplingConfig(seed=seed, min_len=0))
-        found = search(scripted(SCRIPT), generator, slots)
-        for [h] in found:
-            prefixes = [scripted(SCRIPT)(0, h.tokens[:place]) for place in range(len(h.tokens))]
+        drawn = search(scripted(SCRIPT), generator, slots)
+        for [h] in drawn:
+            prefixes = [scripted(SCRIPT)(0, h.tokens[:length]) for length in range(len(h.tokens))]
             assert list(h.token_scores) == pytest.approx([float(p[t]) for p, t in zip(prefixes, h.tokens, strict=True)])
-        return [h.tokens for [h] in found]
+        return [h.tokens for [h] in drawn]
 
     first = samples(1)
     assert samples(1) == first
@@ -273,11 +273,11 @@ def by_definition(slot: Slot, options: Any) -> Found:
 def test_groups_choose_one_after_the_other(beam: int, groups: int | None, strength: float, nbest: int) -> None:
     options = config(beam, groups, strength, nbest)
     slots = [Slot(number, (3 + number % 5,)) for number in range(12)]
-    for slot, found in zip(slots, diverse(options, slots), strict=True):
+    for slot, hypotheses in zip(slots, diverse(options, slots), strict=True):
         expected = by_definition(slot, options)[:nbest]
-        assert [h.tokens for h in found] == [tokens for tokens, _ in expected]
-        assert [h.score for h in found] == pytest.approx([score for _, score in expected], abs=1e-5)
-        for hypothesis in found:  # the model's own, whatever was avoided
+        assert [h.tokens for h in hypotheses] == [tokens for tokens, _ in expected]
+        assert [h.score for h in hypotheses] == pytest.approx([score for _, score in expected], abs=1e-5)
+        for hypothesis in hypotheses:  # the model's own, whatever was avoided
             assert sum(hypothesis.token_scores) / len(hypothesis.tokens) == pytest.approx(hypothesis.score, abs=1e-5)
 
 
@@ -295,8 +295,8 @@ def naive(texts: list[str]) -> list[float]:
     others = [[other for m, other in enumerate(texts) if m != n] for n in range(len(texts))]
     metric = CHRF()
     return [
-        math.fsum(metric.sentence_score(text, [other]).score for other in each) / len(each)
-        for text, each in zip(texts, others, strict=True)
+        math.fsum(metric.sentence_score(text, [other]).score for other in rest) / len(rest)
+        for text, rest in zip(texts, others, strict=True)
     ]
 
 
@@ -327,12 +327,12 @@ def test_the_most_useful_come_first_and_of_equal_ones_the_first() -> None:
 def test_temperature_raises_probabilities_to_its_inverse(temperature: float) -> None:
     slots = [Slot(n, (4,)) for n in range(400)]
     generator = Sampling(SamplingConfig(temperature=temperature))
-    found = search(scripted({(): {A: 0.8, B: 0.2}}), generator, slots)
+    drawn = search(scripted({(): {A: 0.8, B: 0.2}}), generator, slots)
     weights = [probability ** (1 / temperature) for probability in (0.8, 0.2)]
     expected = weights[0] / sum(weights)
-    share = sum(hypothesis.tokens == (A, EOS) for [hypothesis] in found) / len(found)
+    share = sum(hypothesis.tokens == (A, EOS) for [hypothesis] in drawn) / len(drawn)
     assert share == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 400))
-    assert {round(h.token_scores[0], 4) for [h] in found} == {round(math.log(p), 4) for p in (0.8, 0.2)}  # the model's
+    assert {round(h.token_scores[0], 4) for [h] in drawn} == {round(math.log(p), 4) for p in (0.8, 0.2)}  # the model's
 
 
 def test_the_unknown_penalty_keeps_unk_out() -> None:

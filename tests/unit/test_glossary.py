@@ -29,7 +29,7 @@ FIRST = MASK + 1
 
 
 @pytest.mark.parametrize(
-    ("sentence", "found"),
+    ("sentence", "targets"),
     [
         ("A cat.", ["Katze"]),
         ("CAT, cat and Cats", ["Katze"]),
@@ -42,10 +42,10 @@ FIRST = MASK + 1
         ("", []),
     ],
 )
-def test_terms_are_whole_words(sentence: str, found: list[str]) -> None:
+def test_terms_are_whole_words(sentence: str, targets: list[str]) -> None:
     names = ["cat:Katze", "machine:Maschine", "machine translation:Maschinenübersetzung", "SAP:SAP SE", "mas:Mas"]
     terms = dict(name.split(":") for name in [*names, "C++:C-Plusplus", "猫:Katze"])
-    assert Glossary(terms).found(sentence) == found
+    assert Glossary(terms).found(sentence) == targets
 
 
 def test_terms_that_begin_otherwise_take_no_time() -> None:
@@ -57,12 +57,12 @@ def test_terms_that_begin_otherwise_take_no_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fixed", "found"),
+    ("fixed", "targets"),
     [([], ["Katze"]), ([(4, 9)], []), ([(0, 4), (4, 9)], []), ([(5, 7)], ["Katze"]), ([(9, 12)], ["Katze"])],
 )
-def test_a_term_inside_of_what_is_fixed_is_none(fixed: list[tuple[int, int]], found: list[str]) -> None:
+def test_a_term_inside_of_what_is_fixed_is_none(fixed: list[tuple[int, int]], targets: list[str]) -> None:
     text = "see {cat} now"
-    assert Glossary({"cat": "Katze"}).found(text, fixed) == found
+    assert Glossary({"cat": "Katze"}).found(text, fixed) == targets
     assert Glossary({"cat": "Katze"}).found(f"{text} cat", fixed) == ["Katze"]
 
 
@@ -101,8 +101,8 @@ def search(
     table: torch.Tensor, slots: list[Slot], beam: int, nbest: int = 1, **options: float
 ) -> list[list[tuple[int, ...]]]:
     config = BeamSearchConfig(beam=beam, nbest=nbest, **options)  # type: ignore[arg-type]
-    found = run(lambda tokens, state: table[tokens], lambda new: Chain(), BeamSearch(config), slots)
-    return [[each.tokens for each in hypotheses] for hypotheses in found]
+    results = run(lambda tokens, state: table[tokens], lambda new: Chain(), BeamSearch(config), slots)
+    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
 
 
 def holds(tokens: tuple[int, ...], term: tuple[int, ...]) -> bool:
@@ -125,20 +125,20 @@ def test_every_hypothesis_has_all_terms_and_others_stay(
         Slot(n, (5 + sum(map(len, terms)),), terms=Terms({0: terms}, joins) if terms else None)
         for n, terms in enumerate(wanted)
     ]
-    found = search(table, slots, beam, nbest=beam)
+    constrained = search(table, slots, beam, nbest=beam)
     plain = search(table, [Slot(n, slot.limits) for n, slot in enumerate(slots)], beam, nbest=beam)
-    for terms, hypotheses, free, slot in zip(wanted, found, plain, slots, strict=True):
+    for terms, hypotheses, free, slot in zip(wanted, constrained, plain, slots, strict=True):
         assert hypotheses
         for tokens in hypotheses:
             assert tokens[-1] == EOS
             assert len(tokens) <= slot.limits[0]
             assert not {BOS, BRK, MASK} & set(tokens)
-            for each in terms:
-                assert holds(tokens, each)
+            for phrase in terms:
+                assert holds(tokens, phrase)
         if not terms:
             assert hypotheses == free
     if len(wanted) > 1:  # a text does not depend on its neighbours
-        assert search(table, slots[:1], beam, nbest=beam) == found[:1]
+        assert search(table, slots[:1], beam, nbest=beam) == constrained[:1]
 
 
 def test_with_every_hypothesis_alive_the_best_with_the_term_is_found() -> None:
@@ -246,13 +246,13 @@ def test_terms_of_each_sentence_of_a_joined_text() -> None:
     for beam in (1, 3):
         tokens = search(table, [Slot(0, (7, 4, 8), terms=terms)], beam)[0][0]
         parts: list[tuple[int, ...]] = [()]
-        for each in tokens:
-            parts[-1] += (each,)
-            if each in (BRK, EOS):
+        for number in tokens:
+            parts[-1] += (number,)
+            if number in (BRK, EOS):
                 parts.append(())
         assert len(parts) == 4
-        assert all(holds(parts[0], each) for each in first)
-        assert all(holds(parts[2], each) for each in second)
+        assert all(holds(parts[0], phrase) for phrase in first)
+        assert all(holds(parts[2], phrase) for phrase in second)
 
 
 def test_a_term_stays_a_word() -> None:

@@ -39,19 +39,19 @@ def hostile(size: int) -> list[tuple[str, str | bytes]]:
     forms = (f"{{{repeated(FORMS)[: -len(FORMS)]}{FORMS[:-2]}}}", f"[{repeated('{' + FORMS[:-2] + '},')}0]")
 
     return [
-        *(("html", f"word {repeated(each)}") for each in PAGES),
+        *(("html", f"word {repeated(page)}") for page in PAGES),
         ("html", "<p>" + "".join(f"<code>a{number}. B</code> " for number in range(size // 24))),
         ("md", "*a " * (size // 6) + "b* " * (size // 6)),
-        *(("md", repeated(each)) for each in ("^[a", "[^a", "![a", "^[a]", "[a][")),
-        *(("md", f"{repeated(each)}]") for each in ("[a", "^[a")),
+        *(("md", repeated(part)) for part in ("^[a", "[^a", "![a", "^[a]", "[a][")),
+        *(("md", f"{repeated(part)}]") for part in ("[a", "^[a")),
         ("md", "[a" * (size // 3) + "]" * (size // 3)),
         *((kind, "a\u200e" * (size // 4)) for kind in ("txt", "md", "html")),
         ("srt", f"{SRT}a\n\n" * (size // 40)),
         ("mdx", "{" * size),
         ("xlf", XLF.format(f"<trans-unit><source>{('a' + chr(0x200E)) * (size // 4)}</source></trans-unit>")),
         *(
-            ("md", repeated(each))
-            for each in ("\\(a ", "{{< code >}}\n", "$$a\n", ":::a\n", "a\n: b\n", ": ", ":\t<!--", "a\n\n: b\n\n")
+            ("md", repeated(part))
+            for part in ("\\(a ", "{{< code >}}\n", "$$a\n", ":::a\n", "a\n: b\n", ": ", ":\t<!--", "a\n\n: b\n\n")
         ),
         ("txt", "".join(map(repeated, ("%(a", "{{a", "<%a", "B<E<a>", ":a:`b", "``a", "%a%")))[:size]),
         ("xlf", XLF.format(f"<trans-unit><source>w</source><seg-source>{segments}</seg-source></trans-unit>")),
@@ -66,9 +66,9 @@ def hostile(size: int) -> list[tuple[str, str | bytes]]:
         ("xml", f"<resources><string>{repeated('a <b>c</b> ')}</string></resources>"),
         ("vtt", f"WEBVTT\n\n00:01.000 --> 00:02.000\n{repeated('<v a')}"),
         ("ass", f"[Events]\nDialogue: 0,0,0,0,0,0,0,0,0,{repeated('{' + chr(92) + 'p1 ')}"),
-        *(("mdx", repeated(each)) for each in ('<a "', "{'", "{1+2} a ", "a {/* ")),
-        *(("txt", repeated(each)) for each in (".", ". ", '."', ". (", "a. b", "x. y ", "?!", "。", '". ')),
-        *(("txt", repeated(each)) for each in ("a/", "/a-", "a.", "#a", "@:a.", "$a@", "C:\\\\", "<0", "{{{", "_x000")),
+        *(("mdx", repeated(part)) for part in ('<a "', "{'", "{1+2} a ", "a {/* ")),
+        *(("txt", repeated(part)) for part in (".", ". ", '."', ". (", "a. b", "x. y ", "?!", "。", '". ')),
+        *(("txt", repeated(part)) for part in ("a/", "/a-", "a.", "#a", "@:a.", "$a@", "C:\\\\", "<0", "{{{", "_x000")),
         ("json", f'["{{n, choice, {repeated("0#a|")}}}"]'),
         ("srt", f"{SRT}{repeated('[a]' + chr(10))}"),
         ("html", repeated('<a title="b" alt=c>')),
@@ -246,9 +246,9 @@ def test_tags_without_end_in_a_request_are_refused(fragment: type[XmlFragment | 
     ],
 )  # fmt: skip
 def test_tokens_are_those_of_browsers(source: str, expected: str) -> None:
-    found = list(tokens(source))
-    assert " ".join(token.kind + "!" * token.kept for token in found) == " ".join(expected.split())
-    assert "".join(source[token.begin : token.end] for token in found) == source
+    pieces = list(tokens(source))
+    assert " ".join(token.kind + "!" * token.kept for token in pieces) == " ".join(expected.split())
+    assert "".join(source[token.begin : token.end] for token in pieces) == source
 
 
 @pytest.mark.parametrize("rest", ["<a", "<a b='>", "<!-- <p>x</p>", "<script>a<p>b</p>", "<![CDATA[ > ", "</", "<!x"])
@@ -257,9 +257,9 @@ def test_what_does_not_end_is_all_that_follows(rest: str) -> None:
     begins = [token.begin for token in tokens(source)]
     assert begins[:3] == [0, 3, 6]
     assert "".join(source[token.begin : token.end] for token in tokens(source)) == source
-    found = document("html", source)
-    assert [segment.text for segment in found.segments] == ["one"]
-    assert translate(found, Model()) == f"<p>ONE</p>{rest}".encode()
+    file = document("html", source)
+    assert [segment.text for segment in file.segments] == ["one"]
+    assert translate(file, Model()) == f"<p>ONE</p>{rest}".encode()
 
 
 @pytest.mark.parametrize(("kind", "content"), [
@@ -270,10 +270,10 @@ def test_what_does_not_end_is_all_that_follows(rest: str) -> None:
             f'maxwidth="{"9" * 4301}"><source>a dog</source></trans-unit></body></file></xliff>'),
 ], ids=str)  # fmt: skip
 def test_numbers_and_characters_that_python_cannot_write_are_text(kind: str, content: str) -> None:
-    found = document(kind, content)
-    assert [segment.text.encode() for segment in found.segments]
-    assert found.write([found.unchanged(number) for number in range(len(found.segments))]) == content.encode()
-    translate(found, Model())
+    file = document(kind, content)
+    assert [segment.text.encode() for segment in file.segments]
+    assert file.write([file.unchanged(number) for number in range(len(file.segments))]) == content.encode()
+    translate(file, Model())
 
 
 def test_units_inside_of_a_unit_are_part_of_its_text() -> None:

@@ -57,8 +57,8 @@ def gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], weights
     ]
 
 
-def assert_close(found: Sequence[Tensor], expected: Sequence[Tensor], tolerance: float = 5e-6) -> None:
-    for ours, theirs in zip(found, expected, strict=True):
+def assert_close(computed: Sequence[Tensor], expected: Sequence[Tensor], tolerance: float = 5e-6) -> None:
+    for ours, theirs in zip(computed, expected, strict=True):
         torch.testing.assert_close(ours.double().cpu(), theirs.double().cpu(), rtol=tolerance, atol=tolerance)
 
 
@@ -78,8 +78,8 @@ def test_attention_inside_short_sentences(
     lengths: tuple[list[int], list[int]], causal: bool, width: int, across: bool
 ) -> None:
     torch.manual_seed(0)
-    q_spans, k_spans = (reference.spans(each) for each in (lengths if across else lengths[:1] * 2))
-    inputs = [torch.randn(each.num_tokens, 2, width) for each in (q_spans, k_spans, k_spans)]
+    q_spans, k_spans = (reference.spans(side) for side in (lengths if across else lengths[:1] * 2))
+    inputs = [torch.randn(spans.num_tokens, 2, width) for spans in (q_spans, k_spans, k_spans)]
     weights = torch.randn_like(inputs[0])
 
     def kernel(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -126,9 +126,9 @@ def test_residual_norm(rows: int, width: int, dropout: float) -> None:
 
     inputs = [x, added, norm.weight, norm.bias]
     weights = torch.ones(2 * rows, width)
-    found = gradients(lambda *given: run(*given, eager=False), [each.to(DEVICE) for each in inputs], weights)
-    expected = gradients(lambda *given: run(*given, eager=True), [each.double() for each in inputs], weights)
-    assert_close(found, expected, 2e-5)
+    computed = gradients(lambda *given: run(*given, eager=False), [tensor.to(DEVICE) for tensor in inputs], weights)
+    expected = gradients(lambda *given: run(*given, eager=True), [tensor.double() for tensor in inputs], weights)
+    assert_close(computed, expected, 2e-5)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_bias_and_activation(name: str, function: Callable[[Tensor], Tensor]) ->
     for rows, columns in ((300, 10), (3, 140)):
         inputs, weights = [torch.randn(rows, columns), torch.randn(columns)], torch.randn(rows, columns)
         on_card = [x.to(DEVICE) for x in inputs]
-        found = gradients(lambda product, bias: bias_activation(product, bias, name), on_card, weights)
+        computed = gradients(lambda product, bias: bias_activation(product, bias, name), on_card, weights)
         expected = gradients(lambda product, bias: function(product + bias), [x.double() for x in inputs], weights)
-        assert_close(found, expected, 3e-5)
+        assert_close(computed, expected, 3e-5)
 
 
 MANY, FEW = [[3, 0, 5, 1, 2], [4], [0], [], [2, 2, 6, 1, 1, 1]], [[1]]
@@ -191,12 +191,12 @@ def test_attention_to_chosen_sentences(width: int, policy: SelectionPolicy) -> N
     selection = select(asked(inputs[0], inputs[3], CHOSEN), read(*inputs[1:3], inputs[4], CHOSEN), policy)
     spans = there(CHOSEN.sentences)
     moved = Selection(selection.sentences.to(DEVICE), selection.relevance.to(DEVICE))
-    found = gradients(lambda *x: chosen_attention(*x, moved, spans), [x.to(DEVICE) for x in inputs], weights)
+    computed = gradients(lambda *x: chosen_attention(*x, moved, spans), [x.to(DEVICE) for x in inputs], weights)
 
     def equation(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
         return reference.attend_dense(asked(q, sentence_q, CHOSEN), read(k, v, sentence_k, CHOSEN), selection)
 
-    assert_close(found, gradients(equation, [x.double() for x in inputs], weights), 2e-5)
+    assert_close(computed, gradients(equation, [x.double() for x in inputs], weights), 2e-5)
 
 
 def test_sentences_that_nobody_chose_have_no_gradient_and_are_not_read() -> None:

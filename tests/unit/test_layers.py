@@ -168,8 +168,8 @@ def test_products_are_those_of_whole_numbers(width: int, outputs: int, bias: boo
     if bias:
         wanted += layer.bias.detach().numpy()
     with torch.inference_mode():
-        found = EightBitLinear(layer)(x).numpy()
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max(1, keepdims=True).max())
+        computed = EightBitLinear(layer)(x).numpy()
+    np.testing.assert_allclose(computed, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max(1, keepdims=True).max())
 
 
 @whole_numbers
@@ -190,10 +190,10 @@ def test_bfloat16_rounds_inputs_weights_and_results(bias: bool) -> None:
     rounded = nn.Linear(96, 64, bias=bias).double()
     rounded.load_state_dict({name: value.bfloat16().double() for name, value in layer.state_dict().items()})
     with torch.inference_mode():
-        found, wanted = BFloat16Linear(layer)(x), rounded(x.bfloat16().double())
-    assert found.dtype == torch.float32
-    assert torch.equal(found, found.bfloat16().float())
-    torch.testing.assert_close(found.double(), wanted, rtol=2**-8, atol=1e-3)
+        computed, wanted = BFloat16Linear(layer)(x), rounded(x.bfloat16().double())
+    assert computed.dtype == torch.float32
+    assert torch.equal(computed, computed.bfloat16().float())
+    torch.testing.assert_close(computed.double(), wanted, rtol=2**-8, atol=1e-3)
     assert layer.weight.dtype == torch.float32
 
 
@@ -217,9 +217,9 @@ def test_the_layer_and_its_gradients_are_those_of_float64(shape: tuple[int, ...]
         return [y, *torch.autograd.grad(y, inputs, given.to(y.dtype))]
 
     expected = passes(exact, x.detach().double().requires_grad_())
-    for found, right in zip(passes(trained, x), expected, strict=True):
-        assert found.shape == right.shape
-        torch.testing.assert_close(found.double(), right, rtol=1e-5, atol=1e-5)
+    for tensor, right in zip(passes(trained, x), expected, strict=True):
+        assert tensor.shape == right.shape
+        torch.testing.assert_close(tensor.double(), right, rtol=1e-5, atol=1e-5)
 
 
 def test_without_gradients_it_has_the_bits_of_the_layer_that_it_replaces() -> None:

@@ -100,7 +100,7 @@ def test_packed_spans_are_separate_sequences(lengths: list[tuple[int, int]], hor
     q, k, v = leaf(q_spans.num_tokens, 2, 3), leaf(k_spans.num_tokens, 2, 3), leaf(k_spans.num_tokens, 2, 2)
     rel = None if horizon is None else leaf(2 * horizon + 1, 3)
     parts = []
-    for (a, b), (c, d) in zip(*(pairwise(each.host.tolist()) for each in (q_spans, k_spans)), strict=True):
+    for (a, b), (c, d) in zip(*(pairwise(side.host.tolist()) for side in (q_spans, k_spans)), strict=True):
         q_part, k_part, v_part = (x.transpose(0, 1)[None] for x in (q[a:b], k[c:d], v[c:d]))
         parts.append(by_the_equations(q_part, k_part, v_part, rel, causal, None)[0].transpose(0, 1))
     inputs = [x for x in (q, k, v, rel) if x is not None]

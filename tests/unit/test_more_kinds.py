@@ -43,17 +43,17 @@ def _flat(value: object, path: str = "") -> Values:
     if isinstance(value, dict):
         if list(value) in (["en"], ["de"]):
             return _flat(next(iter(value.values())), path)
-        return {key: each for name, inside in value.items() for key, each in _flat(inside, f"{path}/{name}").items()}
+        return {key: leaf for name, inside in value.items() for key, leaf in _flat(inside, f"{path}/{name}").items()}
     if isinstance(value, list):
-        return {key: each for n, inside in enumerate(value) for key, each in _flat(inside, f"{path}/{n}").items()}
+        return {key: leaf for n, inside in enumerate(value) for key, leaf in _flat(inside, f"{path}/{n}").items()}
     return {path: value}
 
 
 def _toolkit(store: Callable[[], object]) -> Callable[[bytes], Values]:
     def values(content: bytes) -> Values:
-        found = store()
-        found.parse(content)  # type: ignore[attr-defined]  # the toolkit has no types
-        units = (unit for unit in found.units if unit.source or unit.target)  # type: ignore[attr-defined]
+        opened = store()
+        opened.parse(content)  # type: ignore[attr-defined]  # the toolkit has no types
+        units = (unit for unit in opened.units if unit.source or unit.target)  # type: ignore[attr-defined]
         return {unit.getid() or str(unit.name): str(unit.target or unit.source) for unit in units}
 
     return values
@@ -162,9 +162,9 @@ def test_packages_keep_all_but_texts(kind: str, name: str) -> None:
 
 def _elements(content: bytes) -> list[tuple[str, dict[str, str]]]:
     made = ("r", "t", "rPr", "b", "i", "rPh", "calcPr", "lang")
-    found = [(each.tag.rpartition("}")[2], each.attrib) for each in ElementTree.fromstring(content).iter()]
+    elements = [(element.tag.rpartition("}")[2], element.attrib) for element in ElementTree.fromstring(content).iter()]
     changing = ("lang", "{http://www.w3.org/XML/1998/namespace}lang")
-    return [(tag, {k: v for k, v in about.items() if k not in changing}) for tag, about in found if tag not in made]
+    return [(tag, {k: v for k, v in about.items() if k not in changing}) for tag, about in elements if tag not in made]
 
 
 def test_slides_by_python_pptx() -> None:
@@ -181,11 +181,11 @@ def test_slides_by_python_pptx() -> None:
     cell = made.slides[0].shapes.add_table(1, 1, 0, 0, 9, 9).table.cell(0, 0)
     cell.text = "A cell"
     made.save(out)
-    found = document("pptx", out.getvalue())
-    texts = [segment.text for segment in found.segments]
+    file = document("pptx", out.getvalue())
+    texts = [segment.text for segment in file.segments]
     assert texts[:6] == ["Slide 1", "The dog sees", "A line\nand another", "A cell", "Note 1", "Slide 2"]
-    assert len({segment.units[0] for segment in found.segments[:8]}) == 2
-    again = pptx.Presentation(io.BytesIO(translate(found, Model())))
+    assert len({segment.units[0] for segment in file.segments[:8]}) == 2
+    again = pptx.Presentation(io.BytesIO(translate(file, Model())))
     first = again.slides[0]
     assert [run.text for run in first.placeholders[1].text_frame.paragraphs[0].runs] == ["THE DOG ", "SEES"]
     assert first.placeholders[1].text_frame.paragraphs[0].runs[1].font.bold
@@ -205,11 +205,11 @@ def test_cells_by_openpyxl() -> None:
     sheet.oddHeader.center.text, sheet.oddFooter.left.text = "&P", "Page &P"
     sheet.add_data_validation(DataValidation(prompt="Choose one", sqref="A9"))
     made.save(out)
-    found = document("xlsx", out.getvalue())
-    assert [segment.text for segment in found.segments] == ["The dog", "A cat", "open", "The dog", "a space"]
+    file = document("xlsx", out.getvalue())
+    assert [segment.text for segment in file.segments] == ["The dog", "A cat", "open", "The dog", "a space"]
     told = ("the heads of its tables", "feet of its pages", "hints for input", "'done', 'no'", "compare with: 'done'")
-    assert [name in each for name, each in zip(told, map(str, found.left), strict=True)] == [True] * 5
-    again = openpyxl.load_workbook(io.BytesIO(translate(found, Model()))).active
+    assert [name in message for name, message in zip(told, map(str, file.left), strict=True)] == [True] * 5
+    again = openpyxl.load_workbook(io.BytesIO(translate(file, Model()))).active
     values = [[cell.value for cell in row] for row in again.iter_rows()]
     date = datetime.datetime(2020, 1, 2)
     assert values[:4] == [["Name", "State"], ["THE DOG", "done"], ["A CAT", "OPEN"], [42, date]]
@@ -218,10 +218,10 @@ def test_cells_by_openpyxl() -> None:
 
 def test_books() -> None:
     """Pages in the order of the spine, after the title; the language; what says the kind stands first."""
-    found = document("epub")
-    texts = [segment.text for segment in found.segments[:4]]
+    file = document("epub")
+    texts = [segment.text for segment in file.segments[:4]]
     assert texts == ["The book", "Chapter one", "Chapter one", "The old & big dog\nwalks."]
-    with zipfile.ZipFile(io.BytesIO(translate(found, Model()))) as book:
+    with zipfile.ZipFile(io.BytesIO(translate(file, Model()))) as book:
         assert book.infolist()[0].filename == "mimetype"
         assert book.infolist()[0].compress_type == zipfile.ZIP_STORED
         assert b"<dc:title>THE BOOK</dc:title><dc:language>de</dc:language>" in book.read("OPS/book.opf")
@@ -258,20 +258,20 @@ def test_messages_of_icu(text: str, texts: list[str]) -> None:
 
 
 def test_apostrophes_before_arguments_are_doubled() -> None:
-    found = document("json", '{"a": "of {n, plural, other {# dogs}}"}')
-    written = found.write([Translated("l'{n}"), Translated("l'{n}")])
+    file = document("json", '{"a": "of {n, plural, other {# dogs}}"}')
+    written = file.write([Translated("l'{n}"), Translated("l'{n}")])
     assert json.loads(written) == {"a": "l''{n, plural, other {l''#}}"}
     with pytest.raises(ValueError, match=r"\{n\}"):
-        found.write([Translated("ja"), found.unchanged(1)])
+        file.write([Translated("ja"), file.unchanged(1)])
 
 
 @pytest.mark.parametrize(
     "text", ["{n, plural, one {dog}", "{n, plural, one dog}", "x {n, select, a {b}} }", "{n, choice, a}", "{" * 99]
 )
 def test_messages_that_are_none_are_named(text: str) -> None:
-    found = document("json", json.dumps({"a": "A dog", "b": f"{text} {{n, plural, x"}, indent=1))
-    assert [segment.text for segment in found.segments] == ["A dog"]
-    assert found.left == [3]
+    file = document("json", json.dumps({"a": "A dog", "b": f"{text} {{n, plural, x"}, indent=1))
+    assert [segment.text for segment in file.segments] == ["A dog"]
+    assert file.left == [3]
 
 
 @pytest.mark.parametrize(
@@ -299,11 +299,11 @@ def test_which_strings_are_messages(kind: str, source: str, expected: str) -> No
     ["a: word x\n", "a: [word x, b]\n", "a: 'word x'\n", 'a: "word x"\n', "a: |\n  word x\n", "a: >-\n  word x\n"],
 )
 def test_yaml_is_read_again_as_what_was_meant(frame: str, text: str) -> None:
-    found = document("yaml", frame)
-    texts = [found.unchanged(number) for number in range(len(found.segments))]
-    marks = found.segments[0].marks  # the end of the line in a block
+    file = document("yaml", frame)
+    texts = [file.unchanged(number) for number in range(len(file.segments))]
+    marks = file.segments[0].marks  # the end of the line in a block
     spans = tuple((len(text), len(text) + 1) for _ in marks)
-    written = found.write([Translated(text + "\n" * len(marks), spans), *texts[1:]])
+    written = file.write([Translated(text + "\n" * len(marks), spans), *texts[1:]])
     (value,) = yaml.safe_load(written).values()
     assert (value[0] if isinstance(value, list) else value).rstrip("\n") == text
 
@@ -313,7 +313,7 @@ def test_yaml_is_read_again_as_what_was_meant(frame: str, text: str) -> None:
     ["a: >-\n  one dog\n\n\n  two\n", "a: >\n  one\n    two dogs\n  three\n", "a: |+\n  one\n\n  two dogs\n\n"],
 )
 def test_lines_of_blocks_of_yaml_stay(source: str) -> None:
-    before, after = (yaml.safe_load(each)["a"] for each in (source, translate(document("yaml", source), Model())))
+    before, after = (yaml.safe_load(content)["a"] for content in (source, translate(document("yaml", source), Model())))
     assert after == before.upper()
 
 
@@ -427,10 +427,10 @@ QUANTITIES = """<resources>
 def test_plural_forms_are_those_of_the_target(target: str, names: list[str]) -> None:
     """What the source has not says what `other` says; numbers of their own, ordinals and protected texts stay."""
     texts = {name: "# DOG" if name == "one" else "# DOGS" for name in names}
-    found = read(json.dumps({"a": PLURAL}).encode(), "json", name="x.json", source_lang="en", target_lang=target)
+    file = read(json.dumps({"a": PLURAL}).encode(), "json", name="x.json", source_lang="en", target_lang=target)
     branches = " ".join(f"{name} {{{text}}}" for name, text in texts.items())
     expected = f"{{n, plural, =0 {{NO DOG}} {branches}}} OF {{m, selectordinal, one {{#ST}} other {{#TH}}}}"
-    assert json.loads(translate(found, Model())) == {"a": expected}
+    assert json.loads(translate(file, Model())) == {"a": expected}
     android = read(QUANTITIES.encode(), "xml", name="x.xml", source_lang="en", target_lang=target)
     first, second = ElementTree.fromstring(translate(android, Model())).findall("plurals")
     assert {item.get("quantity"): item.text for item in first} == {n: t.replace("#", "%d") for n, t in texts.items()}
@@ -473,13 +473,13 @@ def test_keys_that_are_plural_forms_get_those_of_the_target(target: str, new: li
     """Beside keys that are forms; ordinals and objects with other keys stay. Nothing else changes."""
     content = RAILS.replace("\n", end).encode()
     written = translate(read(content, "yaml", name="x.yaml", source_lang="en", target_lang=target), Model())
-    found = yaml.safe_load(written)[target]
+    values = yaml.safe_load(written)[target]
     many = dict.fromkeys(new, "%{count} DOGS")
-    assert found["dogs"] == {"one": "A DOG", **many, "other": "%{count} DOGS"}
-    assert list(found["list"][0]) == list(found["long"]) == ["one", *new, "other"]
-    assert {found["long"][name] for name in new} <= {"THE COWS\n"}
-    assert list(found["kept"]) == ["one", "other", "note"]
-    assert list(found["last"]) == ["zero", "one", *new[new[:1] == ["zero"] :], "other"]
+    assert values["dogs"] == {"one": "A DOG", **many, "other": "%{count} DOGS"}
+    assert list(values["list"][0]) == list(values["long"]) == ["one", *new, "other"]
+    assert {values["long"][name] for name in new} <= {"THE COWS\n"}
+    assert list(values["kept"]) == ["one", "other", "note"]
+    assert list(values["last"]) == ["zero", "one", *new[new[:1] == ["zero"] :], "other"]
     assert written.count(b"\r\n") == (written.count(b"\n") if end == "\r\n" else 0)
     other = translate(read(I18NEXT.encode(), "json", name="x.json", source_lang="en", target_lang=target), Model())
     pairs = json.loads(other)
@@ -510,6 +510,6 @@ def test_alternative_texts_are_translated(kind: str, part: str, old: str, before
 
 
 def test_branches_of_choice_quote_what_java_would_read() -> None:
-    found = document("json", '{"a": "{0,choice,0#no|1#{0} dogs}"}')
-    written = found.write([found.unchanged(0), Translated("l'a|b"), Translated("{0} < l'a")])
+    file = document("json", '{"a": "{0,choice,0#no|1#{0} dogs}"}')
+    written = file.write([file.unchanged(0), Translated("l'a|b"), Translated("{0} < l'a")])
     assert json.loads(written) == {"a": "{0,choice,0#l’a'|'b|1#{0} '<' l’a}"}

@@ -56,14 +56,14 @@ def by_definition(queries: Queries, keys: Keys, t: int, size: int) -> list[list[
     blocks = [[s for s in range(b, min(b + size, len(filled))) if filled[s]] for b in range(0, len(filled), size)]
     products = torch.einsum("qhd,shd->hqsd", queries.sentences, keys.relevance)
 
-    def keep(each: Tensor) -> set[int]:  # (S, d)
-        scores = each.sum(-1)
-        judged = {b: float(each[members].amax(0).sum()) for b, members in enumerate(blocks) if members}
+    def keep(product: Tensor) -> set[int]:  # (S, d)
+        scores = product.sum(-1)
+        judged = {b: float(product[members].amax(0).sum()) for b, members in enumerate(blocks) if members}
         best = sorted(judged, key=lambda b: -judged[b])[: 2 * t]
-        found = [s for b in best for s in blocks[b]]
-        return set(sorted(found, key=lambda s: -float(scores[s]))[:t])
+        candidates = [s for b in best for s in blocks[b]]
+        return set(sorted(candidates, key=lambda s: -float(scores[s]))[:t])
 
-    return [[keep(each) for each in head] for head in products]
+    return [[keep(product) for product in head] for head in products]
 
 
 @pytest.mark.parametrize(("sentences", "size"), [(257, 8), (300, 8), (1025, 16)])
@@ -72,10 +72,10 @@ def test_the_choice_is_the_one_described(sentences: int, size: int) -> None:
     lengths = [1 if n % 5 else 0 for n in range(sentences)]
     lengths[size : 2 * size] = [0] * size
     queries, keys = inputs([lengths], [[6]])
-    found = select(queries, keys, POLICY)
-    assert sets(found) == by_definition(queries, keys, 4, size)
-    scores = torch.einsum("qhd,hqtd->hqt", queries.sentences, keys.relevance[found.sentences, [[[0]], [[1]]]])
-    torch.testing.assert_close(found.relevance, scores / WIDTH**0.5)
+    chosen = select(queries, keys, POLICY)
+    assert sets(chosen) == by_definition(queries, keys, 4, size)
+    scores = torch.einsum("qhd,hqtd->hqt", queries.sentences, keys.relevance[chosen.sentences, [[[0]], [[1]]]])
+    torch.testing.assert_close(chosen.relevance, scores / WIDTH**0.5)
 
 
 def test_all_blocks_hold_what_all_sentences_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,10 +158,10 @@ def test_they_are_the_general_step(
     expected = selective_attention_step(
         q, sentence_q, keys, policy, document_of_row=rows, own=torch.tensor(own).repeat_interleave(beam)
     )
-    found = shelf_of(keys, documents).attend_chosen(q, sentence_q, policy, {}, torch.tensor(own))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    attended = shelf_of(keys, documents).attend_chosen(q, sentence_q, policy, {}, torch.tensor(own))
+    torch.testing.assert_close(attended, expected, rtol=0, atol=1e-12)
     if lengths is SHORT:
-        assert (found[-beam:] == 0).all()  # a document without a word
+        assert (attended[-beam:] == 0).all()  # a document without a word
 
 
 @torch.inference_mode()
@@ -216,10 +216,10 @@ def test_it_is_softmax_attention_over_the_rows_of_each_list(dtype: torch.dtype, 
     q, keys, values = inputs_of_row(dtype)
     own = lists([0, 1, 2, 3])
     added = [torch.randn(int(n), generator=DRAW) for n in own.offsets.diff()]
-    found = attend_listed(q, keys, values, own, torch.cat(added))
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), equation(q, keys, values, added), rtol=0, atol=error)
-    assert (found[2] == 0).all()
+    attended = attend_listed(q, keys, values, own, torch.cat(added))
+    assert attended.dtype == dtype
+    torch.testing.assert_close(attended.double(), equation(q, keys, values, added), rtol=0, atol=error)
+    assert (attended[2] == 0).all()
 
 
 @pytest.mark.parametrize("poison", [torch.nan, torch.inf, -torch.inf])

@@ -147,7 +147,7 @@ def test_the_choice_of_a_form_is_that_of_the_whole_distribution(bias: bool) -> N
     torch.manual_seed(0)
     task: Any = SimpleNamespace(target_lang="fr", target_tokenizer=SimpleNamespace(vocabulary=lambda: WORDS))
     criterion = FormChoice.build(FormChoiceConfig(form_choice=3.0), task)
-    assert [each.tolist() for each in criterion.words] == [[2, 6], [0, 1, 5]]
+    assert [numbers.tolist() for numbers in criterion.words] == [[2, 6], [0, 1, 5]]
     model = Features(len(LABELS), len(WORDS), bias=bias)
     plain, _, logs = LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, BATCH)
     loss, count, logged = criterion(model, BATCH)

@@ -179,9 +179,9 @@ def test_rows_that_branch_off_and_die_read_what_they_have_written(position: str 
     most = 0
     for number in range(60):
         tokens = torch.randn(len(rows), 16, generator=draw, dtype=torch.float64)
-        found = stepped_of_caches(attention, tokens, cache, table, [len(row) for row in rows])
+        outputs = stepped_of_caches(attention, tokens, cache, table, [len(row) for row in rows])
         rows = [[*row, token] for row, token in zip(rows, tokens, strict=True)]
-        for row, output in zip(rows, found, strict=True):
+        for row, output in zip(rows, outputs, strict=True):
             layout = DocumentLayout.from_lengths([[len(row)]])
             torch.testing.assert_close(output, attention(torch.stack(row), Reads(layout))[-1])
         most = max(most, len(cache.keys))
@@ -207,14 +207,14 @@ def test_rows_that_have_written_join_others() -> None:
     alone = [attention(x[:, row], Reads(DocumentLayout.from_lengths([[5]]))) for row in range(2)]
     tables = [TokenTable.empty(1) for _ in range(2)]
     caches = [KeyValueCache.empty(2, 8, x) for _ in range(2)]
-    for place in range(3):
+    for position in range(3):
         for row in range(2):
-            stepped_of_caches(attention, x[place, row : row + 1], caches[row], tables[row], [place])
+            stepped_of_caches(attention, x[position, row : row + 1], caches[row], tables[row], [position])
     tables[0].append(tables[1])
     caches[0].append(caches[1])
-    for place in (3, 4):
-        found = stepped_of_caches(attention, x[place], caches[0], tables[0], [place, place])
-        torch.testing.assert_close(found, torch.stack([each[place] for each in alone]))
+    for position in (3, 4):
+        outputs = stepped_of_caches(attention, x[position], caches[0], tables[0], [position, position])
+        torch.testing.assert_close(outputs, torch.stack([output[position] for output in alone]))
 
 
 def test_a_row_since_a_token_reads_only_what_follows() -> None:
@@ -248,9 +248,9 @@ def test_slots_read_their_own_source_sentence_whatever_enters_and_leaves() -> No
         last = torch.arange(max(len(cache.slots) - 6, 0), len(cache.slots))
         cache.keep(last, last)
         q = torch.randn(len(slots) * 2, 2, 8, generator=draw)  # two rows a slot, two heads
-        found = cache.attend(q, {}).view(-1, 2, 2, 8)
+        attended = cache.attend(q, {}).view(-1, 2, 2, 8)
         most = max(most, len(cache.keys))
-        for (memory, sentence), rows, query in zip(slots, found, q.view(-1, 2, 2, 8), strict=True):
+        for (memory, sentence), rows, query in zip(slots, attended, q.view(-1, 2, 2, 8), strict=True):
             begin, end = spans.host[sentence : sentence + 2].tolist()
             k, v = packed[memory].keys[begin:end], packed[memory].values[begin:end]
             weights = (torch.einsum("bhd,khd->bhk", query, k) * 8**-0.5).softmax(-1)

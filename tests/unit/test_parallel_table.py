@@ -135,8 +135,8 @@ def test_known_layouts(
         path = write(tmp_path / name, gzip.compress(content.encode()) if name.endswith(".gz") else content)
     else:
         path = jsonl(tmp_path / name, content)
-    found, structure, _, _ = read(path, *columns)
-    assert [one + other for one, other in found] == texts.split()
+    pairs, structure, _, _ = read(path, *columns)
+    assert [one + other for one, other in pairs] == texts.split()
     assert structure.document_offsets.tolist() == offsets
 
 

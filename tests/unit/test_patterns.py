@@ -146,7 +146,7 @@ class Parts:
             usual = [sign for sign in self.signs if one.fullmatch(sign)]
             return [*usual[:1], *[sign for sign in usual[1:] if sign in " \n'\"-."][:2]] or ["a"]
         values = value if isinstance(value, tuple) else ()
-        inside = [part for each in values for part in (each if isinstance(each, list) else [each])]
+        inside = [part for entry in values for part in (entry if isinstance(entry, list) else [entry])]
         parts = [self._sequence(p, before + strings[0]) for p in inside if isinstance(p, parser.SubPattern)]
         for part in parts:
             self.strings |= dict.fromkeys(part)

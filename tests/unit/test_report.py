@@ -28,10 +28,10 @@ def test_an_interval_is_of_the_documents_drawn() -> None:
     offsets = system.document_offsets
     drawn = np.random.default_rng(7).multinomial(9, np.full(9, 1 / 9))
     lines = [s for d, times in enumerate(drawn) for _ in range(times) for s in range(offsets[d], offsets[d + 1])]
-    found = Bootstrap(samples=1, seed=7).interval(system, "chrF", system.counts["chrF"])
+    interval = Bootstrap(samples=1, seed=7).interval(system, "chrF", system.counts["chrF"])
     expected = CHRF().corpus_score([hypothesis[s] for s in lines], [[reference[s] for s in lines]]).score
-    assert (found.low, found.high) == pytest.approx((expected, expected))
-    assert found.score == pytest.approx(system.scores["chrF"])
+    assert (interval.low, interval.high) == pytest.approx((expected, expected))
+    assert interval.score == pytest.approx(system.scores["chrF"])
 
 
 def discourse(path: Path, solved: list[bool], labels: list[str]) -> str:
@@ -58,10 +58,10 @@ def test_contrastive_files_of_one_test_set_are_compared(tmp_path: Path) -> None:
     alone = discourse(tmp_path / "alone.json", one[:50], labels[:50])
     both, single = read_test_sets([*files, alone])
     assert [len(both.files), both.groups, len(single.files), single.groups] == [2, 300, 1, 50]
-    (found,) = both.disagreements
+    (disagreement,) = both.disagreements
     only = [sum(a > b for a, b in zip(one, two, strict=True)), sum(a < b for a, b in zip(one, two, strict=True))]
-    assert [found.only_first, found.only_second] == only
-    assert found.p_value == pytest.approx(binomtest(only[0], sum(only)).pvalue)
+    assert [disagreement.only_first, disagreement.only_second] == only
+    assert disagreement.p_value == pytest.approx(binomtest(only[0], sum(only)).pvalue)
     wilson = binomtest(sum(one), 300).proportion_ci(method="wilson")
     overall = both.files[0].overall
     assert (overall.low, overall.high) == pytest.approx((100 * wilson.low, 100 * wilson.high))
@@ -91,18 +91,18 @@ def test_every_sentence_is_in_one_part_which_is_scored_as_its_sentences_are(by: 
         assert evaluation.score(name, summed) == evaluation.scores[name]
     for part in every:
         chosen = [[side[n] for n in part.sentences] for side in (hypothesis, reference)]
-        found = evaluation.of_part(part.sentences)
+        measured = evaluation.of_part(part.sentences)
         for metric, scorer in {"s-BLEU": BLEU(), "chrF": CHRF(), "TER": TER()}.items():
-            assert found[metric] == pytest.approx(scorer.corpus_score(chosen[0], [chosen[1]]).score)
+            assert measured[metric] == pytest.approx(scorer.corpus_score(chosen[0], [chosen[1]]).score)
 
 
 def test_parts_are_named_by_what_their_sentences_share() -> None:
     lines = ["a b .", "a b c d e .", "a", "a b", "b", "a", "b"]
     evaluation = evaluate(lines, [lines], [0, 1, 6, 7])
-    found = {by: {part.label: part.sentences.tolist() for part in parts(by, evaluation)} for by in BY}
-    assert found["position"] == {"1": [0, 1, 6], "2": [2], "3-4": [3, 4], "5-8": [5]}
-    assert found["document-length"] == {"1": [0, 6], "5-8": [1, 2, 3, 4, 5]}
-    assert found["sentence-length"] == {"1-5": [0, 2, 3, 4, 5, 6], "6-10": [1]}
+    groups = {by: {part.label: part.sentences.tolist() for part in parts(by, evaluation)} for by in BY}
+    assert groups["position"] == {"1": [0, 1, 6], "2": [2], "3-4": [3, 4], "5-8": [5]}
+    assert groups["document-length"] == {"1": [0, 6], "5-8": [1, 2, 3, 4, 5]}
+    assert groups["sentence-length"] == {"1-5": [0, 2, 3, 4, 5, 6], "6-10": [1]}
 
 
 def test_documents_are_whole_in_parts_by_their_length() -> None:
@@ -148,8 +148,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     flat = [[" ".join(str(value).split()) for value in row.values()] for row in ROWS]
     (tmp_path / "all.tsv").write_text("".join("\t".join(row) + "\n" for row in [list(ROWS[0]), *flat]))
-    for place, name in enumerate(("document", "src", "ref", "sys")):
-        lines = [row[place] for row in flat]
+    for column, name in enumerate(("document", "src", "ref", "sys")):
+        lines = [row[column] for row in flat]
         (tmp_path / name).write_text("\n".join([*lines[:2], "", *lines[2:]]) + "\n")
     return tmp_path
 
@@ -157,8 +157,8 @@ def folder(tmp_path: Path) -> Path:
 def scores(capsys: pytest.CaptureFixture[str], folder: Path, **files: str) -> dict[str, object]:
     options = [part for name, file in files.items() for part in (f"--{name}", str(folder / file))]
     assert score.main([*options, "--json", "--per-document"]) == 0
-    found: dict[str, object] = json.loads(capsys.readouterr().out)
-    return found
+    printed: dict[str, object] = json.loads(capsys.readouterr().out)
+    return printed
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "tsv", "parquet"])
@@ -186,12 +186,12 @@ def test_rows_without_a_partner_are_not_scored(capsys: pytest.CaptureFixture[str
     unasked = {"document_id": "b", "source": "", "target": "M", "hypothesis": ""}
     table = written(folder / "more.jsonl", [*ROWS[:3], lonely, *([unasked] if src else []), ROWS[3]])
 
-    def found(table: str) -> dict[str, object]:
+    def scored(table: str) -> dict[str, object]:
         return scores(capsys, folder, ref=table, sys=table, **({"src": table} if src else {}))
 
-    several = found(table)
+    several = scored(table)
     assert several.pop("unscored") == 1 + src
-    assert several == found("all.jsonl")
+    assert several == scored("all.jsonl")
 
 
 def test_documents_are_matched_by_name(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -212,9 +212,9 @@ def test_what_is_not_scored_keeps_its_number(capsys: pytest.CaptureFixture[str],
     table = str(folder / written(folder / "more.jsonl", rows))
     options = ["--ref", table, "--sys", table, "--per-sentence", "--per-document"]
     assert score.main([*options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [bool(each) for each in found["of_sentences"]] == [False, True, False, True, True, True]
-    assert [bool(each) for each in found["of_documents"]] == [False, True, True]
+    content = json.loads(capsys.readouterr().out)
+    assert [bool(entry) for entry in content["of_sentences"]] == [False, True, False, True, True, True]
+    assert [bool(entry) for entry in content["of_documents"]] == [False, True, True]
     assert score.main(options) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[lines.index("document\ts-BLEU\td-BLEU\tchrF") + 1] == "1\t-\t-\t-"

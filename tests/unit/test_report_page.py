@@ -46,8 +46,8 @@ def files(folder: Path, *, nasty: bool = False, **change: list[str]) -> list[str
     reference = documents([3, 4, 2])
     systems = {"one": noised(reference, 0.2, seed=1), "two": noised(reference, 0.5, seed=2)}
     if nasty:
-        for place, texts in enumerate([reference, *systems.values()]):
-            texts[place % 3][1] = NASTY
+        for number, texts in enumerate([reference, *systems.values()]):
+            texts[number % 3][1] = NASTY
     names = [write(folder / f"{name}.txt", texts) for name, texts in systems.items()]
     ref, src = write(folder / "ref.txt", reference), write(folder / "src.txt", reference)
     options = {

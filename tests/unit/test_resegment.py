@@ -139,12 +139,12 @@ def test_the_one_form_of_a_sentence(language: str, sentence: str, form: str | No
 
 
 @pytest.mark.parametrize(
-    ("language", "sentence", "found"),
+    ("language", "sentence", "expected"),
     [("en", "You're late.", True), ("en", "The young one, yours?", True), ("en", "Youth is short.", False),
      ("en_GB", "Know thyself", True), ("fr", "Tu ou vous ?", True), ("de", "Sie geht.", False)],
 )  # fmt: skip
-def test_words_of_the_second_person(language: str, sentence: str, found: bool) -> None:
-    assert second_person(language)(sentence) == found
+def test_words_of_the_second_person(language: str, sentence: str, expected: bool) -> None:
+    assert second_person(language)(sentence) == expected
 
 
 def sample(seed: int, documents: int) -> tuple[list[str], list[str], list[str], list[int]]:
@@ -166,23 +166,23 @@ def counted(sources: list[str], texts: list[str]) -> list[str | None]:
 @pytest.mark.parametrize("documents", [5, 150])
 def test_shares_are_those_of_a_plain_count(documents: int) -> None:
     sources, system, reference, offsets = sample(documents, documents)
-    found = score_address(sources, system, reference, offsets, language="fr").to_dict()
+    report = score_address(sources, system, reference, offsets, language="fr").to_dict()
     ours, theirs = counted(sources, system), counted(sources, reference)
     both = [(a, b) for a, b in zip(ours, theirs, strict=True) if a and b]
-    assert found["agreement"] == pytest.approx(100 * sum(a == b for a, b in both) / len(both))
-    assert (found["agreement_lines"], found["lines"]) == (len(both), len([a for a in ours if a]))
+    assert report["agreement"] == pytest.approx(100 * sum(a == b for a, b in both) / len(both))
+    assert (report["agreement_lines"], report["lines"]) == (len(both), len([a for a in ours if a]))
     for name, forms in (("consistency", ours), ("reference_consistency", theirs)):
         pairs = [pair for a, b in pairwise(offsets) for pair in pairwise(filter(None, forms[a:b]))]
-        assert found[name] == pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs))
-    rows = found["by_distance"]
-    assert sum(row["lines"] for row in rows) == found["lines"]
+        assert report[name] == pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs))
+    rows = report["by_distance"]
+    assert sum(row["lines"] for row in rows) == report["lines"]
     kept = sum(row["lines"] * row["consistency"] for row in rows if row["consistency"] is not None)
-    assert kept / found["consistency_lines"] == pytest.approx(found["consistency"])
+    assert kept / report["consistency_lines"] == pytest.approx(report["consistency"])
     if documents < 30:
-        assert "agreement_interval" not in found
+        assert "agreement_interval" not in report
     else:
-        low, high = found["agreement_interval"]
-        assert low < found["agreement"] < high
+        low, high = report["agreement_interval"]
+        assert low < report["agreement"] < high
 
 
 def test_nothing_to_compare_is_no_number() -> None:
@@ -196,10 +196,10 @@ def test_the_command_reports_compares_and_refuses(tmp_path: Path, capsys: pytest
         (tmp_path / name).write_text("\n\n".join(parts) + "\n")
     words = ["--ref", str(tmp_path / "r"), "--sys", str(tmp_path / "h"), "--address"]
     assert score([*words, "fr", "--src", str(tmp_path / "s"), "--paired", str(tmp_path / "r"), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    content: dict[str, Any] = json.loads(capsys.readouterr().out)
     whole = score_address(sources, system, reference, sorted(set(offsets)), language="fr").to_dict()
-    assert found["address"] == whole
-    (compared,) = (each for each in found["paired"]["metrics"] if each["metric"] == "agreement")
+    assert content["address"] == whole
+    (compared,) = (metric for metric in content["paired"]["metrics"] if metric["metric"] == "agreement")
     assert (compared["system"], compared["other"]) == (whole["agreement"], 100)
     assert score([*words, "fr"]) == 2
     assert "--src" in capsys.readouterr().err
@@ -211,7 +211,7 @@ def test_the_command_reports_compares_and_refuses(tmp_path: Path, capsys: pytest
 
 
 def side(lengths: list[int], paragraphs: str = "") -> AlignedSide:
-    return AlignedSide(["x" * n for n in lengths], [("0", each) for each in paragraphs or "a" * len(lengths)])
+    return AlignedSide(["x" * n for n in lengths], [("0", paragraph) for paragraph in paragraphs or "a" * len(lengths)])
 
 
 @pytest.mark.parametrize("z", [0.0, 0.5, 1.0, 2.5, 5.0])
@@ -236,11 +236,11 @@ def cost(beads: list[Bead], source: AlignedSide, target: AlignedSide, evidence: 
         total -= math.log(BEADS[len(bead.source), len(bead.target)])
         if not (bead.source and bead.target):
             continue
-        own, other = (each.lengths[list(n)].sum() for each, n in ((source, bead.source), (target, bead.target)))
+        own, other = (text.lengths[list(n)].sum() for text, n in ((source, bead.source), (target, bead.target)))
         delta = abs(other - own * ratio) / math.sqrt(VARIANCE * (own + other / ratio) / 2)
         total -= float(log_tail(np.array(delta)))
         total += BOUNDARY[abs(source.begins[bead.source[0]] - target.begins[bead.target[0]])]
-        total += sum(BOUNDARY[each.begins[n]] for each, own in ((source, bead.source), (target, bead.target))
+        total += sum(BOUNDARY[text.begins[n]] for text, own in ((source, bead.source), (target, bead.target))
                      for n in own[1:])  # fmt: skip
         total -= sum(evidence[i, j] for i, j in itertools.product(bead.source, bead.target))
     return total
@@ -255,11 +255,11 @@ def test_the_path_is_the_cheapest_of_all() -> None:
             for size in (n, m)
         )
         evidence = draw.normal(scale=3, size=(n, m)).astype(np.float32)
-        found = align(source, target, evidence)
-        assert [n for bead in found for n in bead.source] == list(range(n))  # nothing is lost, nothing twice
-        assert [n for bead in found for n in bead.target] == list(range(m))
+        path = align(source, target, evidence)
+        assert [n for bead in path for n in bead.source] == list(range(n))  # nothing is lost, nothing twice
+        assert [n for bead in path for n in bead.target] == list(range(m))
         least = min(cost(beads, source, target, evidence) for beads in paths(n, m))
-        assert cost(found, source, target, evidence) == pytest.approx(least, abs=1e-6)
+        assert cost(path, source, target, evidence) == pytest.approx(least, abs=1e-6)
 
 
 def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -270,8 +270,8 @@ def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, cap
     arguments = ["--ref", str(reference), "--resegment", "--sys", str(system), "--resegmented", str(output)]
     assert score(arguments) == 0
     scores, said = capfd.readouterr()
-    found = [re.fullmatch(rf"note: {system}: document (\d) .*", line) for line in said.splitlines()]
-    assert [each and each[1] for each in found] == ["2", "3"]
+    notes = [re.fullmatch(rf"note: {system}: document (\d) .*", line) for line in said.splitlines()]
+    assert [note and note[1] for note in notes] == ["2", "3"]
     assert "300 %" in said
     assert output.read_text(encoding="utf-8") == "a b c d .\n\n\n\n\nm m m m .\n"
     assert score(["--ref", str(reference), "--sys", str(output)]) == 0

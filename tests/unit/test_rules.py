@@ -95,7 +95,7 @@ def test_what_goes_is_not(config: Oven) -> None:
 CONFIGS = {registry.config(name) for registry in ALL for name in registry.names() if hasattr(registry, "config")}
 
 
-@pytest.mark.parametrize("config", sorted(CONFIGS, key=lambda each: each.__qualname__), ids=lambda c: c.__qualname__)
+@pytest.mark.parametrize("config", sorted(CONFIGS, key=lambda kind: kind.__qualname__), ids=lambda c: c.__qualname__)
 def test_rules_name_what_exists_and_hold_at_their_ends(config: type) -> None:
     every = {setting.name: setting for setting in settings(config)}
     required = {name: "x" for name, setting in every.items() if setting.required}
@@ -107,8 +107,8 @@ def test_rules_name_what_exists_and_hold_at_their_ends(config: type) -> None:
             if end is not None:
                 outside = end.end if isinstance(end, Open) else end + step
                 values = {**required, name: (outside,) if setting.several else outside}
-                found = contradictions(dataclasses.replace(config(**required), **values))
-                assert any(problem.startswith(f"{setting.flag}:") for problem in found)
+                problems = contradictions(dataclasses.replace(config(**required), **values))
+                assert any(problem.startswith(f"{setting.flag}:") for problem in problems)
 
 
 # A taken name is refused, whatever takes it.
@@ -116,8 +116,8 @@ def test_rules_name_what_exists_and_hold_at_their_ends(config: type) -> None:
 
 @pytest.fixture(autouse=True)
 def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in registry.ALL:
-        monkeypatch.setattr(each, "_entries", dict(each._entries))
+    for registered in registry.ALL:
+        monkeypatch.setattr(registered, "_entries", dict(registered._entries))
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 

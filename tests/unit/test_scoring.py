@@ -56,8 +56,8 @@ def test_scores_are_sacrebleus(references, tokenize):
 
 def test_scores_of_documents_are_sacrebleus():
     hypothesis, reference, offsets = corpus(3)
-    found = evaluate(hypothesis, [reference], offsets, metrics=EVERY).of_documents()
-    for a, b, scores in zip(offsets, offsets[1:], found, strict=False):
+    by_document = evaluate(hypothesis, [reference], offsets, metrics=EVERY).of_documents()
+    for a, b, scores in zip(offsets, offsets[1:], by_document, strict=False):
         assert scores["s-BLEU"] == pytest.approx(BLEU().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
         assert scores["chrF"] == pytest.approx(CHRF().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
         assert scores["TER"] == pytest.approx(TER().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
@@ -218,9 +218,9 @@ def test_lexical_consistency_counts_pairs_of_occurrences():
     sources = ["a house", "the house", "big house", "a garden", "one garden", "the dog"]
     targets = ["ein haus", "das haus", "grosses gebäude", "ein garten", "ein gartens", "der hund"]
     lexicon = learn_lexicon(sources * 3, targets * 3)
-    found = lexical_consistency(sources, targets, [0, 3, 6], lexicon)
-    assert (found.agreeing, found.pairs, found.terms) == (2, 4, 2)  # garten and gartens are one stem
-    assert found.ratio == 50
+    consistency = lexical_consistency(sources, targets, [0, 3, 6], lexicon)
+    assert (consistency.agreeing, consistency.pairs, consistency.terms) == (2, 4, 2)  # garten and gartens are one stem
+    assert consistency.ratio == 50
     assert lexical_consistency(sources, targets, [0, 2, 4, 6], lexicon).pairs == 1
     for nothing in ("", "foo"):  # a missing translation is consistent with no other
         assert lexical_consistency(sources, [nothing] * 6, [0, 3, 6], lexicon).agreeing == 0
@@ -250,8 +250,8 @@ def test_the_lexicon_is_model_1():
     sources, targets = ([" ".join(rng.choices("abcdef", k=rng.randint(0, 6))) for _ in range(30)] for _ in range(2))
     targets[4] = ""
     lexicon = learn_lexicon(sources, targets)
-    found = {(s, t): value for s, row in lexicon.items() for t, value in row.items()}
-    assert found == pytest.approx(model_1(sources, targets))
+    probabilities = {(s, t): value for s, row in lexicon.items() for t, value in row.items()}
+    assert probabilities == pytest.approx(model_1(sources, targets))
     assert learn_lexicon(["", "a"], ["", ""]) == {"": {}, "a": {}}
 
 

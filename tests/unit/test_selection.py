@@ -95,7 +95,7 @@ def test_the_key_of_an_empty_sentence_may_hold_anything(always_own: bool, over_t
     tree, policy = tree_over(layout) if over_tree else None, SelectionPolicy(2, always_own=always_own)
     x = random_inputs(queries, layout, layout.num_sentences if tree is None else len(tree.nodes), 0)
     number = 1 if tree is None else int(tree.index.leaves[1])
-    found, steps = [], []
+    passes, steps = [], []
     for value in (0.0, float("nan"), float("inf")):
         with torch.no_grad():
             x.sentence_k[number] = value
@@ -105,16 +105,16 @@ def test_the_key_of_an_empty_sentence_may_hold_anything(always_own: bool, over_t
             asked = Queries(inputs.q, inputs.sentence_q, queries)
             return selective_attention(asked, keys_of(inputs, layout, tree), policy, backend)
 
-        found.append(values_and_gradients(attend, x))
+        passes.append(values_and_gradients(attend, x))
         for kept in [None] if tree is None else [None, cumulative_keys(x.sentence_k, tree.index)]:
             keys = Keys(x.k, x.v, x.sentence_k, layout, None if tree is None else tree.index, kept)
             own, document = queries.sentence_of_token, queries.document_of_token
             steps.append(selective_attention_step(x.q, x.sentence_q, keys, policy, document_of_row=document, own=own))
-    for each in found[1:]:
-        assert all(bool(tensor.isfinite().all()) for tensor in each)
-        assert_same(each, found[0], 0)
+    for tensors in passes[1:]:
+        assert all(bool(tensor.isfinite().all()) for tensor in tensors)
+        assert_same(tensors, passes[0], 0)
     for rows in steps:
-        assert_same([rows], [found[0][0]])
+        assert_same([rows], [passes[0][0]])
 
 
 @pytest.mark.parametrize("top_t", [0, -1])
@@ -182,9 +182,9 @@ def test_best_children_are_those_of_a_sort(dtype, width, data):
     inputs = torch.tensor(scores, dtype=dtype).view(width, 1, 2), torch.tensor(parents).view(width, 1)
     values, places = ranked_children(inputs[0].clone(), inputs[1], t)
     assert list(zip(values.flatten().tolist(), places.flatten().tolist(), strict=True)) == [
-        (torch.tensor(score, dtype=dtype).item(), place) for score, place in expected
+        (torch.tensor(score, dtype=dtype).item(), child) for score, child in expected
     ]
-    assert set(best_children(*inputs, t).flatten().tolist()) == {place for _, place in expected}
+    assert set(best_children(*inputs, t).flatten().tolist()) == {child for _, child in expected}
 
 
 @pytest.mark.parametrize("t", [1, 3, 4, 7])

@@ -174,8 +174,8 @@ def jsonl(rows: Sequence[object]) -> str:
 
 
 def test_whole_documents_a_line() -> None:
-    found = of_documents(lines("A title\\n\\nIt rained. We left.\n\nBye.\n"), split_sentences)
-    text = RunningText.together(found)
+    documents = of_documents(lines("A title\\n\\nIt rained. We left.\n\nBye.\n"), split_sentences)
+    text = RunningText.together(documents)
     assert sentences(text) == [["A title", "It rained.", "We left."], [], ["Bye."]]
     assert echoed(text) == ["A TITLE\\n\\nIT RAINED. WE LEFT.", "", "BYE."]
 
@@ -202,8 +202,8 @@ def test_a_document_is_there_as_soon_as_its_end_has_come() -> None:
         (1, ["doc\tsrc\thypothesis"]), (3, ["1\ta\tA", "1\tb\tB"]), (4, ["2\tc\tC"]), (5, [""]), (5, ["2\td\tD"])
     ]  # fmt: skip
     of_jsonl = partial(of_table, kind="jsonl", given=parse_columns([])[0], language="en", split=split_sentences)
-    found = closed(of_jsonl, [jsonl([{"src": [text]}]) for text in "ab"])
-    assert [(read, json.loads(out[0])["hypothesis"]) for read, out in found] == [(1, "A"), (2, "B")]
+    answered = closed(of_jsonl, [jsonl([{"src": [text]}]) for text in "ab"])
+    assert [(read, json.loads(out[0])["hypothesis"]) for read, out in answered] == [(1, "A"), (2, "B")]
 
 
 @given(st.lists(st.sampled_from(["a.", "b c.", "", " ", "<p>"]), max_size=12), st.booleans(), st.integers(1, 5))
@@ -215,14 +215,14 @@ def test_the_plain_form_is_that_of_a_corpus(rows: list[str], marks: bool, size: 
         corpus = small_system.corpus_of_text(lines(text))
     except UserError:
         return  # two ways of marking documents
-    found = RunningText.together(of_sentences(lines(text)))
+    running = RunningText.together(of_sentences(lines(text)))
     documents = [list(corpus.source_text[a:b]) for a, b in pairwise(corpus.document_offsets.tolist())]
-    assert sentences(found) == documents
-    assert [counts[0] for counts in found.rows] == sentences_of_lines(corpus)
-    own = ParallelCorpus.from_documents(found.documents, small_system.tokenizer())
+    assert sentences(running) == documents
+    assert [counts[0] for counts in running.rows] == sentences_of_lines(corpus)
+    own = ParallelCorpus.from_documents(running.documents, small_system.tokenizer())
     assert own.levels.tolist() == corpus.levels.tolist()
     blocks = [text[n : n + size] for n in range(0, len(text), size)]
-    assert [line for _, part in closed(of_sentences, blocks) for line in part] == echoed(found)
+    assert [line for _, part in closed(of_sentences, blocks) for line in part] == echoed(running)
 
 
 def test_faults_name_the_line() -> None:
@@ -242,8 +242,8 @@ def test_nothing_is_lost_of_running(documents: list[list[str]]) -> None:
     if not rows:
         return
     out = [json.loads(line)["hypothesis"] for line in echoed(table(jsonl(rows), "jsonl"))]
-    for row, found in zip(rows, out, strict=True):
-        assert [part.split() for part in found.split("\n")] == [
+    for row, hypothesis in zip(rows, out, strict=True):
+        assert [part.split() for part in hypothesis.split("\n")] == [
             part.upper().split() for part in str(row["src"]).split("\n")
         ]
 
@@ -264,7 +264,7 @@ _APART = {"bih": "bho", "fuv": "fuv", "hbs": "sr", "nb": "nb", "nob": "nb", "pbt
 
 def test_codes_are_those_of_langcodes() -> None:
     """Every language of two letters that translate-toolkit knows, by its codes of three letters."""
-    found = 0
+    checked = 0
     for code in {name.partition("_")[0] for name in data.languages if "@" not in name}:
         try:
             language = langcodes.get(code)
@@ -272,10 +272,10 @@ def test_codes_are_those_of_langcodes() -> None:
         except LookupError:  # it has none
             continue
         if len(code) == 2:
-            found += 1
+            checked += 1
             assert {base(variant) for variant in variants} == {base(code)}
             assert all(_APART.get(v, langcodes.standardize_tag(v, macro=True)[:2]) in (code, v) for v in variants)
-    assert found > 100
+    assert checked > 100
 
 
 @pytest.mark.parametrize("code", sorted({*languages._SHORT.values(), *languages._SCRIPTS}))
@@ -349,8 +349,8 @@ def test_plural_categories_are_those_of_cldr(language: str) -> None:
         expected = set(babel.Locale(language).plural_form.tags)
     except babel.UnknownLocaleError:
         pytest.skip("Babel does not know it")
-    found = set(languages._PLURALS[language])
-    assert found in (expected, expected - {"many"} if "few" not in expected else expected)
+    categories = set(languages._PLURALS[language])
+    assert categories in (expected, expected - {"many"} if "few" not in expected else expected)
 
 
 def test_long_sentences_are_cut_and_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:

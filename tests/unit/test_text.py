@@ -61,9 +61,9 @@ def read(data: bytes) -> tuple[list[str], TextLines]:
     ],
 )
 def test_what_ends_a_line(data: bytes, expected: list[str], facts: dict[str, object]) -> None:
-    lines, found = read(data)
+    lines, noted = read(data)
     assert lines == expected
-    assert {name: getattr(found, name) for name in facts} == facts
+    assert {name: getattr(noted, name) for name in facts} == facts
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_any_lines_come_back_whatever_the_block_size(expected: list[str], block:
     data = "".join(line + "\n" for line in expected).encode()
     old, text.BLOCK = text.BLOCK, block
     try:
-        lines, found = read(data)
+        lines, facts = read(data)
     finally:
         text.BLOCK = old
     assert lines == expected
-    assert (found.bytes, found.lines) == (len(data), len(expected))
+    assert (facts.bytes, facts.lines) == (len(data), len(expected))
 
 
 # Structure above the sentence: labels to indices, documents from empty lines.
@@ -299,6 +299,6 @@ def share_of(document: list[str], others: list[TextArray]) -> float:
     if len(document) == 1:
         return float(any(document[0] in lines for lines in there))
     pairs = {pair for lines in there for pair in pairwise(lines)}
-    found = [pair in pairs for pair in pairwise(document)]
-    seen = [before or after for before, after in zip([False, *found], [*found, False], strict=True)]
+    repeated = [pair in pairs for pair in pairwise(document)]
+    seen = [before or after for before, after in zip([False, *repeated], [*repeated, False], strict=True)]
     return sum(seen) / len(seen)

@@ -177,9 +177,9 @@ def distance(one: Distribution, other: Distribution) -> float:
 
 def by_enumeration(processor: Any, line: str, alpha: float) -> Distribution:
     """Of a unigram model: every segmentation that SentencePiece finds, weighed by its score."""
-    found = processor.nbest_encode_as_ids(line, 512)  # the most that it gives
-    assert len(found) < 512
-    weights = {tuple(row): math.exp(alpha * sum(map(processor.get_score, row))) for row in found}
+    segmentations = processor.nbest_encode_as_ids(line, 512)  # the most that it gives
+    assert len(segmentations) < 512
+    weights = {tuple(row): math.exp(alpha * sum(map(processor.get_score, row))) for row in segmentations}
     return {row: weight / sum(weights.values()) for row, weight in weights.items()}
 
 
@@ -295,5 +295,5 @@ def test_places_of_a_text_with_other_punctuation(seed: int) -> None:
     assert len(places) == len(changed) + 1
     assert places == sorted(places)
     assert places[-1] == len(text)
-    assert all(text[place] == sign for place, sign in zip(places, changed, strict=False) if sign.isalpha())
+    assert all(text[position] == sign for position, sign in zip(places, changed, strict=False) if sign.isalpha())
     assert tokenizer_module._places(text, text) == [*range(len(text) + 1)]

@@ -212,14 +212,14 @@ KEPT: list[tuple[str, str, str | list[str], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "source", "stays", "seen"), KEPT, ids=lambda each: str(each)[:30])
+@pytest.mark.parametrize(("kind", "source", "stays", "seen"), KEPT, ids=lambda value: str(value)[:30])
 def test_what_is_no_text_stays_in_its_place(kind: str, source: str, stays: str | list[str], seen: list[str]) -> None:
-    found, model = document(kind, source), Model()
-    written = translate(found, model).decode()
+    file, model = document(kind, source), Model()
+    written = translate(file, model).decode()
     assert written == stays if isinstance(stays, str) else all(part in written for part in stays), written
     asked = [sentence.text for sentence in model.asked[0] if sentence.given is None]
-    assert [each for each in asked if each in seen] == seen
-    assert bool(found.left) == ("lang='fr'" in source)  # which is named
+    assert [sentence for sentence in asked if sentence in seen] == seen
+    assert bool(file.left) == ("lang='fr'" in source)  # which is named
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_a_template_gets_the_header_and_the_plural_forms_of_the_target(language:
         '"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"\n\n#, c-format\nmsgid "a cat"\n'
         'msgid_plural "%d cats"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     )
-    found = read(template.encode(), "po", name="x.pot", source_lang="en", target_lang=language)
-    written = translate(found, Model()).decode()
+    file = read(template.encode(), "po", name="x.pot", source_lang="en", target_lang=language)
+    written = translate(file, Model()).decode()
     assert written.count("msgstr[") == forms
     assert f'"Language: {language}\\n"' in written
     assert "charset=UTF-8" in written
@@ -273,10 +273,10 @@ def test_a_template_gets_the_header_and_the_plural_forms_of_the_target(language:
 def test_messages_in_other_charsets_are_read_and_written(charset: str, there: str) -> None:
     source = f'# \u00a9\n{HEAD}msgid "Cheese"\nmsgstr "{there}"\n\nmsgid "Tea"\nmsgstr ""\n'.replace("UTF-8", charset)
     content = source.encode(charset, "replace")
-    found, model = document("po", content), Model()
-    assert translate(found, model) == content.replace(b'"Tea"\nmsgstr ""', b'"Tea"\nmsgstr "TEA"')
-    assert found.segments[0].translation == there
-    written = translate(found, Model(lambda text: "„茶“"))  # the charset does not have it
+    file, model = document("po", content), Model()
+    assert translate(file, model) == content.replace(b'"Tea"\nmsgstr ""', b'"Tea"\nmsgstr "TEA"')
+    assert file.segments[0].translation == there
+    written = translate(file, Model(lambda text: "„茶“"))  # the charset does not have it
     assert 'charset=UTF-8\\n"' in written.decode()
     assert f'msgstr "{there}"' in written.decode()
     assert 'msgstr "„茶“"' in written.decode()
@@ -337,8 +337,8 @@ def test_languages_and_directions_are_the_targets() -> None:
     look = '<w:rPr><w:lang w:val="en-GB"/></w:rPr>'
     styles = f'<w:styles xmlns:w="{WORD}"><w:lang w:val="en-US"/></w:styles>'
     content = word(paragraph(look + text("One.")), styles=styles)
-    found = read(content, "docx", name="x.docx", source_lang="en", target_lang="ar")
-    package = zipfile.ZipFile(io.BytesIO(translate(found, Model())))
+    file = read(content, "docx", name="x.docx", source_lang="en", target_lang="ar")
+    package = zipfile.ZipFile(io.BytesIO(translate(file, Model())))
     written = package.read("word/document.xml").decode()
     assert '<w:lang w:val="ar"/>' in written
     assert "<w:pPr><w:bidi/></w:pPr>" in written
@@ -429,11 +429,11 @@ def test_what_is_kept_needs_no_space_in_a_script_without_spaces(kept: str) -> No
 def test_lines_end_where_a_script_without_spaces_allows_it(words: list[str], width: int) -> None:
     whole = " ".join(words)
     places = tuple((n, n + 1) for n in range(len(whole)))
-    found = wrapped(Translated(whole, places), width)
-    lines = found.text.split("\n")
-    assert "".join(found.text.split()) == "".join(whole.split())
-    for (begin, end), (at, _) in zip(found.spans, places, strict=True):  # marks stay at their characters
-        assert whole[at].isspace() or found.text[begin:end] == whole[at]
+    translation = wrapped(Translated(whole, places), width)
+    lines = translation.text.split("\n")
+    assert "".join(translation.text.split()) == "".join(whole.split())
+    for (begin, end), (at, _) in zip(translation.spans, places, strict=True):  # marks stay at their characters
+        assert whole[at].isspace() or translation.text[begin:end] == whole[at]
     begins, ends = {word[0] for word in whole.split()}, {word[-1] for word in whole.split()}
     for before, after in pairwise(lines):
         assert after[:1] not in "。，！」”）ーっ" or after[0] in begins  # a space was there
@@ -456,11 +456,11 @@ def test_names_with_backslashes_and_large_files_in_files_are_read() -> None:
         info = zipfile.ZipInfo("word/document.xml")
         info.filename = "word\\document.xml"
         copy.writestr(info, f'<w:document xmlns:w="{WORD}"><w:body>{paragraph(text("One."))}</w:body></w:document>')
-    found = document("docx", package.getvalue())
-    assert [each.text for each in found.segments] == ["One."]
-    written = zipfile.ZipFile(io.BytesIO(translate(found, Model())))
+    file = document("docx", package.getvalue())
+    assert [segment.text for segment in file.segments] == ["One."]
+    written = zipfile.ZipFile(io.BytesIO(translate(file, Model())))
     assert [info.orig_filename for info in written.infolist()] == ["word\\document.xml"]
     assert b"ONE." in written.read(written.infolist()[0])
     large = f"<header><reference><internal-file>{'QUJD' * 2_600_000}</internal-file></reference></header><body>"
-    found = document("xlf", XLF.replace("<body>", large).replace("{}", UNIT.format("One.")))
-    assert [each.text for each in found.segments] == ["One."]
+    file = document("xlf", XLF.replace("<body>", large).replace("{}", UNIT.format("One.")))
+    assert [segment.text for segment in file.segments] == ["One."]

@@ -111,5 +111,5 @@ def test_sentences_by_the_two_calls_give_the_same_and_all_gradients(causal: bool
     )
     spans = (queries.sentences, keys.sentences)
     expected = packed_attention(q, k, v, *spans, causal=causal)
-    found = varlen_packed_attention(q, k, v, *spans, causal=causal, calls=EMULATED)
-    reference.assert_same_passes(found, expected, (q, k, v))
+    attended = varlen_packed_attention(q, k, v, *spans, causal=causal, calls=EMULATED)
+    reference.assert_same_passes(attended, expected, (q, k, v))
