@@ -43,12 +43,12 @@ def test_a_node_of_one_sentence_is_judged_as_the_sentence(name: str) -> None:
 
 def test_judges_of_a_node_by_hand() -> None:
     q, k = torch.tensor([[[1.0, -2.0]]]), torch.tensor([[[[3.0, 1.0], [1.0, 2.0]]]])  # products 1 and -3
-    found = {name: judge(q, k).item() for name, judge in tool.JUDGES.items()}
+    scores = {name: judge(q, k).item() for name, judge in tool.JUDGES.items()}
     expected = {
         "mean": -1.0, "mean + spread": -1 + 2**0.5, "elementwise": -1.0, "bound": 1.0,
         "log-sum-exp": 1.01815, "maximum": 1.0,
     }  # fmt: skip
-    assert found == pytest.approx(expected, abs=1e-5)
+    assert scores == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_bound_is_never_below_a_sentence() -> None:

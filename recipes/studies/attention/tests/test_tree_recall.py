@@ -36,8 +36,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(path: Path, *options: object) -> dict[str, list[dict[str, list[float]]]]:
     out = path.with_suffix(".json")
     tool.main([str(path), *map(str, options), "--documents", "2", "--json", str(out)])
-    found: dict[str, list[dict[str, list[float]]]] = json.loads(out.read_text())["sentences"]
-    return found
+    layers: dict[str, list[dict[str, list[float]]]] = json.loads(out.read_text())["sentences"]
+    return layers
 
 
 def test_share_of_the_best_that_is_kept() -> None:
@@ -52,17 +52,17 @@ def test_comparing_all_finds_all_and_blocks_find_less(
 ) -> None:
     options = "--text", text, "--sentences", 5, 50
     layers = run(checkpoint, *options)
-    assert {(size, len(each)) for size, each in layers.items()} == {("5", 4), ("50", 4)}  # encoder and decoder layers
-    for each in (*layers["5"], *layers["50"]):
-        assert all(each[name] == pytest.approx([1.0, 1.0], abs=1e-5) for name in ("recall", "weight", "flat"))
+    assert {(size, len(stack)) for size, stack in layers.items()} == {("5", 4), ("50", 4)}  # encoder and decoder layers
+    for measures in (*layers["5"], *layers["50"]):
+        assert all(measures[name] == pytest.approx([1.0, 1.0], abs=1e-5) for name in ("recall", "weight", "flat"))
     said = capsys.readouterr().out
     assert all(f"| 50 | {layer} | 1.000 | 1.000 | 1.000 | 1.000 | – | – |" in said for layer in (4, "all"))
     for name in ("_FEW", "_LEAST"):
         monkeypatch.setattr(nearest, name, 0)
     monkeypatch.setattr(nearest, "_WIDER", 1)
     less = run(checkpoint, *options)["50"]
-    assert all(0.2 < share < 1 for each in less for share in each["recall"])
-    assert all(each["recall"][n] < each["weight"][n] <= 1.00001 for each in less for n in range(2))
+    assert all(0.2 < share < 1 for measures in less for share in measures["recall"])
+    assert all(measures["recall"][n] < measures["weight"][n] <= 1.00001 for measures in less for n in range(2))
 
 
 def test_as_many_as_there_are_lose_nothing(checkpoint: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

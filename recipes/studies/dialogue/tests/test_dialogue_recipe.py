@@ -20,7 +20,7 @@ TARGET = [["vous A1", "tu A2", "A3", "A4"], ["B1", "vous B2", "vous B3"], ["C1"]
 
 
 def write(path: Path, documents: list[list[str]]) -> None:
-    path.write_text("\n\n".join("\n".join(each) for each in documents) + "\n")
+    path.write_text("\n\n".join("\n".join(document) for document in documents) + "\n")
 
 
 @pytest.fixture
@@ -116,13 +116,13 @@ def test_some_documents_are_taken_and_sides_that_differ_are_refused(
 def test_each_dialogue_is_asked_in_the_form_of_most_of_its_lines(
     prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path / "set.en", [["you"] * len(each) for each in SOURCE])
+    write(tmp_path / "set.en", [["you"] * len(document) for document in SOURCE])
     for form in ("formal", "informal"):
-        write(tmp_path / form, [[f"{form} {line}" for line in each] for each in TARGET])
+        write(tmp_path / form, [[f"{form} {line}" for line in document] for document in TARGET])
     assert dialogues.main(["asked", prefix, str(tmp_path / "formal"), str(tmp_path / "informal"), *PAIR]) == 0
     out = tmp_path / "chosen"
     out.write_text(capsys.readouterr().out)
-    forms = [{line.split()[0] for line in each} for each in dialogues.documents(out)]
+    forms = [{line.split()[0] for line in document} for document in dialogues.documents(out)]
     assert forms == [{"informal"}, {"formal"}, {"informal"}]  # where both are as frequent, or none is: informal
 
 
@@ -139,8 +139,8 @@ def test_questions_are_trained_on_or_asked_never_both(tmp_path: Path) -> None:
     trained = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     held = [line.split("\t") for line in (tmp_path / "held.tsv").read_text().splitlines()[1:]]
     assert 0 < len(held) < 20
-    found = [row["source"][-1] for row in trained] + [row[2] for row in held]
-    assert sorted(found) == sorted(f"you {n}" for n in range(60))
+    questions = [row["source"][-1] for row in trained] + [row[2] for row in held]
+    assert sorted(questions) == sorted(f"you {n}" for n in range(60))
     assert trained[0]["target"][0] == ""
     assert [len(row["source"]) for row in trained] == [2] * len(trained)
     assert dialogues.main(words) == 0
@@ -159,7 +159,7 @@ def test_what_an_earlier_question_says_is_known_of_a_context(tmp_path: Path) -> 
     words = ["questions", str(tmp_path / "q.jsonl"), "--held", str(tmp_path / "held.tsv")]
     assert dialogues.main(words) == 0
     asked = read_questions(tmp_path / "held.tsv")
-    assert [each.example.target_context for each in asked] == [(), ("", "c.", ""), ()] * 2
+    assert [question.example.target_context for question in asked] == [(), ("", "c.", ""), ()] * 2
     assert dialogues.main([*words, "--known"]) == 0
     assert read_questions(tmp_path / "held.tsv") == [asked[1], asked[4]]
 

@@ -30,9 +30,9 @@ def made(noise: float) -> dict[str, dict[str, int | None]]:
 
 
 def test_effects_that_were_put_in_come_out() -> None:
-    found = {label: ratio for label, ratio, _, _ in tool.effects(made(0.0), 10**9)}
+    effects = {label: ratio for label, ratio, _, _ in tool.effects(made(0.0), 10**9)}
     want = {"random : equal": 2.0, "chosen : all": 1.5**0.5, "0.7 : 0.1": 1.0, "tree : flat": 1.5**0.5}
-    assert found == pytest.approx({**dict.fromkeys(found, 1.0), **want, "schedule × form": 1.5}, rel=1e-4)
+    assert effects == pytest.approx({**dict.fromkeys(effects, 1.0), **want, "schedule × form": 1.5}, rel=1e-4)
     intervals = {label: (low, high) for label, _, low, high in tool.effects(made(0.1), 10**9)}
     assert intervals["random : equal"][0] > 1.7
     assert intervals["random : equal"][1] < 2.4

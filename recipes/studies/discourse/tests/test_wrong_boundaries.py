@@ -45,7 +45,7 @@ def test_a_share_of_the_boundaries_is_wrong_and_all_words_stay(text: Path, how: 
     for share in (0, 0.1, 0.3, 0.5):
         tool.main([str(text / "t"), str(text / "o"), "--languages", "en", "de", "--share", str(share), "--how", how])
         for language in ("en", "de"):
-            words = [[w.replace("w", language) for sentence in each for w in sentence] for each in DOCUMENTS]
+            words = [[w.replace("w", language) for sentence in document for w in sentence] for document in DOCUMENTS]
             assert [" ".join(document).split() for document in documents(text / f"o.{language}")] == words
         gone.append(starts - first_words(text / "o.en"))
         drawn = round(share * 12 * 8)  # one that would leave a sentence without words cannot move
@@ -54,7 +54,7 @@ def test_a_share_of_the_boundaries_is_wrong_and_all_words_stay(text: Path, how: 
         assert {word.replace("en", "de") for word in gone[-1]} == in_german
         counts = [len(document) for document in documents(text / "o.en")]
         assert sum(counts) == 12 * 9 - (len(gone[-1]) if how == "merge" else 0)
-        assert [len(each) for each in documents(text / "o.levels.tsv")] == counts
+        assert [len(document) for document in documents(text / "o.levels.tsv")] == counts
     assert how == "move" or gone[0] < gone[1] < gone[2] < gone[3]
 
 
@@ -78,16 +78,16 @@ def test_questions_keep_their_last_sentence(tmp_path: Path, how: str) -> None:
         writer.writerows(rows)
     tool.main([str(tmp_path / "q.tsv"), str(tmp_path / "o.tsv"), "--share", "0.5", "--how", how])
     with (tmp_path / "o.tsv").open(newline="") as file:
-        found = list(csv.DictReader(file, delimiter="\t"))
+        written = list(csv.DictReader(file, delimiter="\t"))
     changed = 0
-    for row, wanted in zip(found, rows, strict=True):
+    for row, wanted in zip(written, rows, strict=True):
         for column in ("src_context", "tgt_context"):
             assert row[column].replace("<SEP>", " ") == wanted[column].replace("<SEP>", " ")
             assert row[column].count("<SEP>") == 2 or how == "merge"
         assert {name: row[name] for name in ("src", "tgt", "group", "correct")}.items() <= wanted.items()
         changed += row["src_context"] != wanted["src_context"]
     assert 6 <= changed < 12
-    assert [row["src_context"] for row in found[::2]] == [row["src_context"] for row in found[1::2]]
+    assert [row["src_context"] for row in written[::2]] == [row["src_context"] for row in written[1::2]]
 
 
 def test_mistakes_are_named(text: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,7 +69,7 @@ def test_a_second_run_gives_the_same_digits(data: Path, tmp_path: Path) -> None:
     assert first["processor"]
     assert first["matmul"] in ("default", "oneDNN")
     assert first["trees"].keys() == {"docnmt", "recipes/studies/fusion_matters"}
-    assert [each["update"] for each in first["validations"]][-1] == first["train_updates"]
+    assert [validation["update"] for validation in first["validations"]][-1] == first["train_updates"]
 
 
 def test_a_cell_that_was_cut_short_ends_with_the_same_digits(data: Path, tmp_path: Path) -> None:
@@ -85,9 +85,9 @@ def test_a_cell_that_was_cut_short_ends_with_the_same_digits(data: Path, tmp_pat
 
 
 def test_a_cell_that_chooses_does_not_read_the_test_part(data: Path, tmp_path: Path) -> None:
-    found = scores(data, tmp_path, "--valid-only")
-    assert {"valid_accuracy", "valid_loss", "commit", "processor_seconds"} <= found.keys()
-    assert not {"accuracy", "correct", "confusion"} & found.keys()
+    measured = scores(data, tmp_path, "--valid-only")
+    assert {"valid_accuracy", "valid_loss", "commit", "processor_seconds"} <= measured.keys()
+    assert not {"accuracy", "correct", "confusion"} & measured.keys()
 
 
 def test_windows_below_zero_are_refused(tmp_path: Path) -> None:
@@ -128,5 +128,5 @@ def test_a_generated_task_is_measured_by_length(tmp_path: Path) -> None:
     order_tasks.body(["first", str(tmp_path), "--training-texts", "40", "--test-texts", "3", "--longest", "128"])
     files = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(tmp_path / f"{name}.jsonl"))]
     assert preprocess.main(["--task", "text_classification", *files, "--destdir", str(tmp_path / "data")]) == 0
-    found = scores(tmp_path / "data", tmp_path / "cell")["by_text_length"]
-    assert [(group["up_to"], group["texts"]) for group in found] == [(64, 3), (128, 3)]
+    groups = scores(tmp_path / "data", tmp_path / "cell")["by_text_length"]
+    assert [(group["up_to"], group["texts"]) for group in groups] == [(64, 3), (128, 3)]

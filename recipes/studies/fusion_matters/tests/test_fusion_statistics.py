@@ -96,11 +96,11 @@ def test_two_way_intervals_of_no_spread_and_of_one_seed() -> None:
     assert same.interval == (1, 1)
     by_seed = np.array([[1.0], [2.0], [4.0]]) + np.zeros((3, 50))
     expected = stats.ttest_1samp([1.0, 2, 4], 0)
-    found = two_way.two_way(by_seed)
-    assert found.interval == pytest.approx(tuple(expected.confidence_interval(0.95))), (
+    estimate = two_way.two_way(by_seed)
+    assert estimate.interval == pytest.approx(tuple(expected.confidence_interval(0.95))), (
         "seeds alone: Student's t over them"
     )
-    assert found.p == pytest.approx(expected.pvalue)
+    assert estimate.p == pytest.approx(expected.pvalue)
 
 
 def test_papers_five_seeds_on_arxiv() -> None:

@@ -308,9 +308,9 @@ def test_latency_is_of_the_studys_model(study_file: Path, tmp_path: Path) -> Non
     study_file.write_text(STUDY.replace("lr: 1.0e-3", "embed-dim: 64, encoder-layers: 1"))
     out = tmp_path / "latency.json"
     latency.body([str(study_file), "--tokens", "64", "--length", "16", "--repeats", "1", "--output", str(out)])
-    found = json.loads(out.read_text())
-    assert (found["layers"], found["width"], found["tokens"]) == (1, 64, 64)
-    assert {"add", "concat", "gate_scalar"} <= found["whole"].keys() == found["alone"].keys()
+    timing = json.loads(out.read_text())
+    assert (timing["layers"], timing["width"], timing["tokens"]) == (1, 64, 64)
+    assert {"add", "concat", "gate_scalar"} <= timing["whole"].keys() == timing["alone"].keys()
 
 
 def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def test_variance_that_groups_explain() -> None:
 
 
 def test_summary_of_a_gate() -> None:
-    place = np.tile(np.arange(64), 2)
-    values = gate_values.GateValues(place[:, None] / 64, np.zeros(128, dtype=int), place)
+    positions = np.tile(np.arange(64), 2)
+    values = gate_values.GateValues(positions[:, None] / 64, np.zeros(128, dtype=int), positions)
     summary = values.summary()
     assert summary["places"] == pytest.approx(1)
     assert summary["words"] == 0

@@ -126,12 +126,12 @@ def test_a_query_does_not_find_itself_even_among_equals() -> None:
     index = np.zeros((40, 2), np.float32)
     index[:, 0] = 1  # all alike: a query beyond the first rows is not among the nearest at all
     queries = np.array([0, 5, 30])
-    found = retrieval.nearest(retrieval.nearest_cosine, index, queries)
-    assert found.shape == (3, retrieval.TOP)
-    assert found[1].tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
-    assert not (found == queries[:, None]).any()
-    assert retrieval.recall(found, found) == 1
-    assert retrieval.recall(found[:1], found[:1] + 5) == pytest.approx(0.5)
+    nearest = retrieval.nearest(retrieval.nearest_cosine, index, queries)
+    assert nearest.shape == (3, retrieval.TOP)
+    assert nearest[1].tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
+    assert not (nearest == queries[:, None]).any()
+    assert retrieval.recall(nearest, nearest) == 1
+    assert retrieval.recall(nearest[:1], nearest[:1] + 5) == pytest.approx(0.5)
 
 
 def test_codes_are_searched_by_their_differing_bits(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_npz_becomes_a_binary_file_of_word_vectors(tmp_path: Path, shared: bool)
     vectors, row = np.eye(3, dtype=np.float16), {"row": [1, 0, 1]} if shared else {}
     np.savez(tmp_path / "v.npz", words="x\ny z\nw", vectors=vectors, **row)
     tool("npz_vectors").main([str(tmp_path / "v.npz"), str(tmp_path / "v.bin")])
-    read = read_vectors(tmp_path / "v.bin", lambda word, place: True)
+    read = read_vectors(tmp_path / "v.bin", lambda word, number: True)
     assert list(read.rows) == ["x", "y_z", "w"]
     np.testing.assert_array_equal(read.vectors, vectors[[1, 0, 1]] if shared else vectors)
 

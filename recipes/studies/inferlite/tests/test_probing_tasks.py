@@ -69,5 +69,5 @@ def test_a_baseline_is_probed(folder: Path) -> None:
     words = ["--data", str(folder / "data"), "--baseline", "bow", "--vectors", str(folder / "vectors.txt")]
     results = folder / "bow.json"
     assert senteval.main([*words, "--protocol", "fast", "--tasks", "BigramShift", "--results-path", str(results)]) == 0
-    found = json.loads(results.read_text())["tasks"]["BigramShift"]
-    assert abs(found["accuracy"] - 50) < 15
+    scores = json.loads(results.read_text())["tasks"]["BigramShift"]
+    assert abs(scores["accuracy"] - 50) < 15

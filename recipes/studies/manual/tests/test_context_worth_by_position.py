@@ -52,15 +52,15 @@ def reader(name: str, options: dict[str, Any], max_tokens: int = 100) -> Reader:
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_in_true_context_it_is_the_loss(name: str, options: dict[str, Any]) -> None:
     text, asks = corpus(), reader(name, options)
-    found = losses(asks, Asked.draw(text, 99, 1), [], 1)["true"]
+    nll = losses(asks, Asked.draw(text, 99, 1), [], 1)["true"]
     data = TranslationDataset(text, asks.planned(text, None), asks.model.reading, "valid")
     with torch.no_grad():
         total, count, _ = CrossEntropy(label_smoothing=0.0)(asks.model, data.batch(np.arange(len(data.units))))
-    assert found.sum() == pytest.approx(float(total), rel=1e-5)
+    assert nll.sum() == pytest.approx(float(total), rel=1e-5)
     assert count == (text.target.lengths() + 1).sum()  # type: ignore[union-attr]
     some = Asked.draw(text, 2, 1)
     assert len(some.numbers) == 6
-    assert losses(asks, some, [], 1)["true"] == pytest.approx(found[some.numbers], rel=1e-5, abs=1e-4)
+    assert losses(asks, some, [], 1)["true"] == pytest.approx(nll[some.numbers], rel=1e-5, abs=1e-4)
 
 
 def forced(asks: Reader, context: list[int], last: int, window: int | None = None) -> float:
@@ -75,21 +75,21 @@ def forced(asks: Reader, context: list[int], last: int, window: int | None = Non
 def test_the_last_sentence_of_a_document_as_forced_scoring_has_it(name: str, options: dict[str, Any]) -> None:
     text, asks = corpus(), reader(name, options)
     ends, everything = text.document_offsets[1:] - 1, Asked.draw(text, 99, 1)
-    found = losses(asks, everything, [1, 3], 7)
+    nll = losses(asks, everything, [1, 3], 7)
     changes = {"shuffled": shuffled(text, 7), "foreign": foreign(text, 7)}
     for document, last in enumerate(ends.tolist()):
         begin = int(text.document_offsets[document])
         own = list(range(begin, last))
         for window in (1, 3):
-            assert found[f"within {window}"][last] == pytest.approx(forced(asks, own, last, window), rel=1e-5, abs=1e-4)
+            assert nll[f"within {window}"][last] == pytest.approx(forced(asks, own, last, window), rel=1e-5, abs=1e-4)
         if (name, options) in WHOLE:
-            assert found["true"][last] == pytest.approx(forced(asks, own, last), rel=1e-5, abs=1e-4)
+            assert nll["true"][last] == pytest.approx(forced(asks, own, last), rel=1e-5, abs=1e-4)
             for kind, documents in changes.items():
                 context = documents(document, last - begin)[:-1].tolist()
-                assert found[kind][last] == pytest.approx(forced(asks, context, last), rel=1e-5, abs=1e-4)
-    contexts = [found[kind] for kind in ("true", "shuffled", "foreign", "none")]
+                assert nll[kind][last] == pytest.approx(forced(asks, context, last), rel=1e-5, abs=1e-4)
+    contexts = [nll[kind] for kind in ("true", "shuffled", "foreign", "none")]
     if name == "transformer":
-        assert all(each == pytest.approx(contexts[0], rel=1e-5, abs=1e-5) for each in contexts)
+        assert all(values == pytest.approx(contexts[0], rel=1e-5, abs=1e-5) for values in contexts)
     else:
         assert all(abs(one - other).max() > 1e-3 for one in contexts for other in contexts if one is not other)
 
@@ -98,18 +98,18 @@ def test_documents_are_made_up_around_the_sentence() -> None:
     text = corpus()
     asked = Asked.draw(text, 99, 1)
     for kind, documents in (("shuffled", shuffled(text, 3)), ("foreign", foreign(text, 3))):
-        for number, document, place in zip(asked.numbers, asked.documents, asked.places, strict=True):
+        for number, document, position in zip(asked.numbers, asked.documents, asked.places, strict=True):
             own = set(range(*text.document_offsets[document : document + 2]))
-            found = documents(document, place).tolist()
-            assert (len(found), found[place]) == (len(own), number)
-            others = set(found) - {number}
+            sentences = documents(document, position).tolist()
+            assert (len(sentences), sentences[position]) == (len(own), number)
+            others = set(sentences) - {number}
             assert others == own - {number} if kind == "shuffled" else not others & own
             assert len(others) == len(own) - 1
         (made, places) = next(iter(made_up(asked, documents)))
         assert made.num_documents == len(asked.numbers)
-        for place, number in zip(places, asked.numbers, strict=True):
-            assert made.source[place].tolist() == text.source[number].tolist()
-            assert made.target[place].tolist() == text.target[number].tolist()  # type: ignore[index]
+        for position, number in zip(places, asked.numbers, strict=True):
+            assert made.source[position].tolist() == text.source[number].tolist()
+            assert made.target[position].tolist() == text.target[number].tolist()  # type: ignore[index]
     with pytest.raises(UserError, match="two documents at least"):
         foreign(small_system.corpus(DOCUMENTS[:1]), 1)
 

@@ -18,10 +18,10 @@ def test_all_clusters_give_the_nearest_states() -> None:
     followed = torch.arange(200)
     store = knn.Store.of(keys, followed)
     assert len(store.centres) == 14
-    distances, found = store.look_up(q, 5, 14)
-    exact, place = torch.cdist(q, keys).square().topk(5, largest=False)
+    distances, neighbours = store.look_up(q, 5, 14)
+    exact, indices = torch.cdist(q, keys).square().topk(5, largest=False)
     torch.testing.assert_close(distances, exact, rtol=1e-4, atol=1e-4)
-    assert torch.equal(found, place)
+    assert torch.equal(neighbours, indices)
     few, _ = store.look_up(q, 1, 2)
     assert (few[:, 0] >= exact[:, 0] - 1e-4).all()
 
@@ -29,9 +29,9 @@ def test_all_clusters_give_the_nearest_states() -> None:
 def test_the_mixture_is_a_distribution_that_moves_to_the_neighbours() -> None:
     logits = torch.randn(3, 10, generator=torch.Generator().manual_seed(0))
     distances, followed = torch.tensor([[0.0, 1.0]] * 3), torch.tensor([[4, 4], [1, 2], [0, 9]])
-    found = knn.mixed(logits, distances, followed, 1.0, 0.25).exp()
-    torch.testing.assert_close(found.sum(1), torch.ones(3))
+    mixture = knn.mixed(logits, distances, followed, 1.0, 0.25).exp()
+    torch.testing.assert_close(mixture.sum(1), torch.ones(3))
     near = torch.tensor([0.0, -1.0]).softmax(0)
-    torch.testing.assert_close(found[1, 2], 0.75 * logits[1].softmax(0)[2] + 0.25 * near[1])
-    torch.testing.assert_close(found[0, 4], 0.75 * logits[0].softmax(0)[4] + 0.25)
+    torch.testing.assert_close(mixture[1, 2], 0.75 * logits[1].softmax(0)[2] + 0.25 * near[1])
+    torch.testing.assert_close(mixture[0, 4], 0.75 * logits[0].softmax(0)[4] + 0.25)
     torch.testing.assert_close(knn.mixed(logits, distances, followed, 1.0, 0.0), logits.log_softmax(1))

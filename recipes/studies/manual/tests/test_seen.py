@@ -26,8 +26,8 @@ def edits(one: list[str], other: list[str]) -> int:
     row = list(range(len(other) + 1))
     for number, word in enumerate(one, 1):
         above, row = row, [number]
-        for place, wanted in enumerate(other):
-            row.append(min(row[place] + 1, above[place + 1] + 1, above[place] + (word != wanted)))
+        for column, wanted in enumerate(other):
+            row.append(min(row[column] + 1, above[column + 1] + 1, above[column] + (word != wanted)))
     return row[-1]
 
 
@@ -49,7 +49,7 @@ def test_nearly_seen_lines_are_those_of_a_similarity_of_nine_tenths() -> None:
     expected = []
     for line in lines:
         own = line.split()
-        similar = (1 - edits(own, each.split()) / max(len(own), len(each.split())) for each in training)
+        similar = (1 - edits(own, known.split()) / max(len(own), len(known.split())) for known in training)
         expected.append(line in training or (len(own) >= 10 and max(similar) >= 0.9 - 1e-9))
     assert seen.nearly_seen_lines(lines, training).tolist() == expected
     assert 0 < sum(expected) < len(lines)

@@ -16,8 +16,8 @@ REFERENCE = ["Les fichiers", "Un fichier, les fichiers.", "Tous les fichiers ouv
 
 
 def test_mentions_are_of_the_kinds_that_they_say() -> None:
-    found = [(m.sentence, m.term, m.kinds[1:]) for m in tool.mentions([*REFERENCE, "Autres tampons"], [0, 5, 6])]
-    assert found == [
+    mentions = [(m.sentence, m.term, m.kinds[1:]) for m in tool.mentions([*REFERENCE, "Autres tampons"], [0, 5, 6])]
+    assert mentions == [
         (0, "fichiers", ("first",)),
         (1, "fichier", ("single",)),
         (1, "fichiers", ("title", "later")),
@@ -35,10 +35,10 @@ def test_mentions_are_of_the_kinds_that_they_say() -> None:
 def test_words_of_many_documents_are_no_terms() -> None:
     documents = [f"voici page{chr(97 + n)}" for n in range(40)]
     documents[:5] = [f"{text} rare" for text in documents[:5]]
-    found = {m.term for m in tool.mentions(documents, range(41))}
-    assert "voici" not in found
-    assert "rare" not in found  # five documents are more than a tenth of forty
-    assert "pagea" in found
+    terms = {m.term for m in tool.mentions(documents, range(41))}
+    assert "voici" not in terms
+    assert "rare" not in terms  # five documents are more than a tenth of forty
+    assert "pagea" in terms
 
 
 def test_what_was_given_is_read_and_not_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

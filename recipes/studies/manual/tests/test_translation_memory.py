@@ -22,8 +22,8 @@ def edits(one: list[str], other: list[str]) -> int:
     row = list(range(len(other) + 1))
     for number, word in enumerate(one, 1):
         above, row = row, [number]
-        for place, wanted in enumerate(other):
-            row.append(min(row[place] + 1, above[place + 1] + 1, above[place] + (word != wanted)))
+        for column, wanted in enumerate(other):
+            row.append(min(row[column] + 1, above[column + 1] + 1, above[column] + (word != wanted)))
     return row[-1]
 
 
@@ -34,8 +34,8 @@ def test_the_most_similar_sentence_by_words_is_found_the_last_of_equals() -> Non
     for query in (" ".join(draw.choices("abcde", k=draw.randint(1, 6))) for _ in range(40)):
         similar = [1 - edits(query.split(), s.split()) / max(len(query.split()), len(s.split())) for s in sentences]
         best = max(range(60), key=lambda n: (round(similar[n], 9), n))
-        found = memory.best(query, 0.0)
-        assert found == (pytest.approx(similar[best]), str(best))
+        match = memory.best(query, 0.0)
+        assert match == (pytest.approx(similar[best]), str(best))
         assert similar[best] == 1 or memory.best(query, similar[best] + 0.01) is None
 
 

@@ -31,8 +31,8 @@ def test_rules_of_dependent_lines(compose: dict[str, Any]) -> None:
         ("A zeppelin flies over the town hall tonight.", "Ein Zeppelin fliegt heute Abend über das Rathaus."),
     ]
     document = compose["Document"]("any", lines)
-    found = compose["dependent"](document, Counter({"zeppelin": 2}))
-    assert found == {"pronoun": 1, "answer": 3, "word": 1}
+    counts = compose["dependent"](document, Counter({"zeppelin": 2}))
+    assert counts == {"pronoun": 1, "answer": 3, "word": 1}
     often = compose["dependent"](document, Counter({"zeppelin": 6}))
     assert "word" not in often
 

@@ -45,10 +45,10 @@ def test_losses_by_position_add_up_to_the_loss(arch: str) -> None:
     batch = collate(data, units, np.arange(len(units)), model.reading)
     with torch.no_grad():
         total, count, _ = CrossEntropy(label_smoothing=0.0)(model, batch)
-    found = loss_by_position.by_place(model, data, 5, "cpu")
-    assert found[:, 2].sum() == count
-    assert found[:, 0].sum() == pytest.approx(float(total), rel=1e-5)
-    assert len(found) == -(-batch.target.layout.sentences.max_length // 5)
+    sums = loss_by_position.by_place(model, data, 5, "cpu")
+    assert sums[:, 2].sum() == count
+    assert sums[:, 0].sum() == pytest.approx(float(total), rel=1e-5)
+    assert len(sums) == -(-batch.target.layout.sentences.max_length // 5)
 
 
 def test_from_the_task_to_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,9 +43,9 @@ def test_ways_take_turns_in_both_directions_after_a_round_to_warm_up(tool: Any) 
     def way(name: str) -> Any:
         return lambda number: calls.append(name + str(number)) or float(number)
 
-    found = peers.in_turns({"a": way("a"), "b": way("b")}, 2)
+    taken = peers.in_turns({"a": way("a"), "b": way("b")}, 2)
     assert calls == ["a0", "b0", "b1", "a1", "a2", "b2"]
-    assert found == {"a": [1.0, 2.0], "b": [1.0, 2.0]}
+    assert taken == {"a": [1.0, 2.0], "b": [1.0, 2.0]}
     assert peers.ratio([2.0, 3.0, 8.0], [2.0, 1.0, 4.0]) == "2.00 (1.00 – 3.00)"
 
 
@@ -74,6 +74,6 @@ def test_other_programs_train_on_the_sentences_of_a_batch(tool: Any) -> None:
         plain = others.Plain(size).eval()
         short = [row for row in source if len(row) < max(map(len, source))]
         padded, alone = others.padded(source, 1), torch.from_numpy(short[0])[None]
-        row = [len(each) for each in source].index(len(short[0]))
+        row = [len(sentence) for sentence in source].index(len(short[0]))
         together = plain(padded, padded)[row, : alone.shape[1]]
         torch.testing.assert_close(together, plain(alone, alone)[0], atol=1e-4, rtol=1e-4)  # padding is never read

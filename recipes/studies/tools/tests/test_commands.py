@@ -15,7 +15,7 @@ from documented import ROOT, SCRIPTS, Shown, commands, inside, options
 PAGES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("recipes/studies/*/*.md"))
 
 
-@pytest.mark.parametrize("command", [each for page in PAGES for each in commands(page)], ids=str)
+@pytest.mark.parametrize("command", [command for page in PAGES for command in commands(page)], ids=str)
 def test_a_command_has_these_options(command: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     words = command.words
     with inside(ROOT):

@@ -30,8 +30,8 @@ def test_a_kept_file_is_read_as_its_folder(tmp_path: Path, name: str) -> None:
     assert not measured.main([str(folder), str(kept), "a/*/*.json"])
     assert not measured.main([str(folder), str(kept), "*/*.md", "*/*/*.jsonl"])  # what was kept before stays
     for pattern in ("*/*/*.json", "a/*/result.json", "*/note.md", "*", "*/*", "c/*"):
-        found = [path.relative_to(folder) for path in measured.find(folder, pattern) if path.is_file()]
-        assert [path.relative_to(kept) for path in measured.find(kept, pattern)] == found
+        paths = [path.relative_to(folder) for path in measured.find(folder, pattern) if path.is_file()]
+        assert [path.relative_to(kept) for path in measured.find(kept, pattern)] == paths
     assert measured.find(kept / "a" / "one", "*.json") == [kept / "a" / "one" / "result.json"]
     for path in FILES:
         read = measured.read_json if path.endswith(".json") else measured.read_text

@@ -109,7 +109,7 @@ def test_what_the_true_context_is_worth(tmp_path: Path, capsys: pytest.CaptureFi
     true = [True] * 9 + [False] * 1
     for name, solved in (("true", true), ("foreign", [False] * 6 + [True] * 4), ("other", [True] * 3)):
         report = {"accuracy": 0.0, "chance": 50.0, "groups": len(solved), "by": {}}
-        report["solved"] = [{"solved": each} for each in solved]
+        report["solved"] = [{"solved": right} for right in solved]
         (tmp_path / "a" / f"{name}-context.json").write_text(json.dumps(report))
     tool.main([str(tmp_path)])
     rows = [line for line in capsys.readouterr().out.splitlines() if " p " in line]
