@@ -45,8 +45,8 @@ class Repository:
         if Path(base).is_dir():
             plain = [self.name, self.name.replace("/", "+")]
             names = [Path(base) / name for name in (*plain, *(f"{name}.git" for name in plain))]
-            places = [place for name in names for place in (name, name / "repo") if (place / "HEAD").exists()]
-            places += [place / ".git" for name in names for place in (name, name / "repo") if (place / ".git").exists()]
+            places = [copy for name in names for copy in (name, name / "repo") if (copy / "HEAD").exists()]
+            places += [copy / ".git" for name in names for copy in (name, name / "repo") if (copy / ".git").exists()]
             if not places:
                 raise SystemExit(
                     f"prepare.py: error: {base} (DOCNMT_REPOSITORIES) has no repository {' or '.join(plain)}"

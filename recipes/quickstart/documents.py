@@ -58,7 +58,7 @@ def _mix(rivals: Sequence[Rivals], fixed: Sequence[Pair], rng: random.Random) ->
     for pair in rivals:
         opening, later = (rng.sample([(thread, opens) for thread in pair], 2) for opens in (True, False))
         queues.append([*opening, *later])
-    return [queues[place].pop(0) if isinstance(place, int) else place for place in places]
+    return [queues[turn].pop(0) if isinstance(turn, int) else turn for turn in places]
 
 
 def _makers(rng: random.Random, count: int, first: Maker | None = None) -> list[Maker]:

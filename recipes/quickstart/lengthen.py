@@ -69,8 +69,8 @@ def among_threads(
         for row in answers:
             for column, language in (("src_context", "en"), ("tgt_context", "de")):
                 text = row[column].split(SEPARATOR)
-                for place, pair in reversed(list(zip(places, added, strict=True))):
-                    text.insert(place, getattr(pair, language))
+                for position, pair in reversed(list(zip(places, added, strict=True))):
+                    text.insert(position, getattr(pair, language))
                 row[column] = SEPARATOR.join(text)
             yield {**row, "distance": str(distance + after)}
 

@@ -81,7 +81,7 @@ def print_memory(sizes: list[int], folder: Path | None) -> None:
     print("\n### Memory, KB a word, forward + backward, peak beyond the inputs\n")
     names = ["SDPA", "dispatch", "tree", "dense", "masked SDPA"]
     print("| words | " + " | ".join(names) + " |\n| --- |" + " ---: |" * len(names))
-    found: dict[str, dict[int, float]] = {name: {} for name in names}
+    kilobytes: dict[str, dict[int, float]] = {name: {} for name in names}
     for sentences in sizes:
         for name in names:
             if (
@@ -89,15 +89,15 @@ def print_memory(sizes: list[int], folder: Path | None) -> None:
                 or name in ("dispatch", "tree")
                 or (name == "SDPA" and sentences <= 512)
             ):
-                found[name][sentences * WORDS] = peak_memory(_one_way, name, sentences) / (sentences * WORDS)
+                kilobytes[name][sentences * WORDS] = peak_memory(_one_way, name, sentences) / (sentences * WORDS)
         words = sentences * WORDS
-        cells = (f"{found[name][words]:,.1f}" if words in found[name] else "–" for name in names)
+        cells = (f"{kilobytes[name][words]:,.1f}" if words in kilobytes[name] else "–" for name in names)
         print(f"| {words:,} | " + " | ".join(cells) + " |", flush=True)
     print(
         f"\nOf these {4 * HEADS * WIDTH * 4 // 1024} KB are the gradients, of SDPA's {3 * HEADS * WIDTH * 4 // 1024}."
     )
     if folder:
-        draw(found, folder / "attention-memory.png", title="Memory of attention", axes=("words", "KB a word"))
+        draw(kilobytes, folder / "attention-memory.png", title="Memory of attention", axes=("words", "KB a word"))
 
 
 def _one_way(name: str, sentences: int) -> tuple[Way, Way]:
@@ -120,8 +120,8 @@ def print_pairs(title: str, unit: str, pairs: dict[int, dict[str, int]]) -> None
     names = list(next(iter(pairs.values())))
     print(f"\n### {title}: pairs of a query and a key that a head compares, thousands\n")
     print(f"| {unit} | " + " | ".join(names) + " |\n| --- |" + " ---: |" * len(names))
-    for size, found in pairs.items():
-        print(f"| {size:,} | " + " | ".join(f"{found[name] / 1e3:,.1f}" for name in names) + " |", flush=True)
+    for size, counts in pairs.items():
+        print(f"| {size:,} | " + " | ".join(f"{counts[name] / 1e3:,.1f}" for name in names) + " |", flush=True)
 
 
 def draw(points: dict[str, dict[int, float]], path: Path, *, title: str, axes: tuple[str, str]) -> None:

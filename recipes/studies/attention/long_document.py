@@ -129,16 +129,16 @@ def _cost(make: Callable[..., Callable[[], None]], arguments: tuple[Any, ...], r
 
 
 def print_step(arch: str, sentences: int) -> None:
-    found = cost(training_step, arch, sentences, True, new_shapes=True)
+    costs = cost(training_step, arch, sentences, True, new_shapes=True)
     tokens = sentences * WORDS
     print(f"training step of {arch}, --checkpoint-activations, one document of {sentences:,} sentences, ", end="")
-    print(f"{tokens:,} tokens on either side: {found.seconds:.1f} s, {found.gigabytes:.2f} GB at its peak")
+    print(f"{tokens:,} tokens on either side: {costs.seconds:.1f} s, {costs.gigabytes:.2f} GB at its peak")
 
 
 def print_encoding(arch: str, sentences: int) -> None:
-    found = cost(encoding, arch, sentences)
+    costs = cost(encoding, arch, sentences)
     print(f"encoding {sentences:,} sentences, {sentences * WORDS:,} tokens, in one pass of {arch}: ", end="")
-    print(f"{found.seconds:.1f} s, {found.gigabytes:.2f} GB at its peak")
+    print(f"{costs.seconds:.1f} s, {costs.gigabytes:.2f} GB at its peak")
 
 
 def print_tuning(arch: str, sentences: int, rounds: int = 3) -> None:
@@ -149,10 +149,10 @@ def print_tuning(arch: str, sentences: int, rounds: int = 3) -> None:
         for way, tuning in ways.items():
             times[way].append(cost(training_step, arch, sentences, False, True, repeats=8, **tuning).seconds)
     print(f"training step of {arch}, about {sentences * WORDS:,} tokens, another batch every time; runtime.tune()")
-    for way, found in times.items():
-        slower = [b / a for a, b in zip(times["as in training"], found, strict=True)]
+    for way, seconds in times.items():
+        slower = [b / a for a, b in zip(times["as in training"], seconds, strict=True)]
         spread = f"{statistics.median(slower):.2f}× ({min(slower):.2f} to {max(slower):.2f})"
-        print(f"  {way:<15} {statistics.median(found) * 1e3:7,.0f} ms  {spread}", flush=True)
+        print(f"  {way:<15} {statistics.median(seconds) * 1e3:7,.0f} ms  {spread}", flush=True)
 
 
 def print_limits(archs: list[str], seconds: float, most: float) -> None:
@@ -162,15 +162,15 @@ def print_limits(archs: list[str], seconds: float, most: float) -> None:
         sentences, row = FIRST, "– | – | – | –"
         while True:
             try:
-                found = cost(training_step, arch, sentences, False, new_shapes=True)
+                costs = cost(training_step, arch, sentences, False, new_shapes=True)
             except (MemoryError, RuntimeError) as error:
                 check_memory_was_missing(error)
                 end = f"more than {most:g} GB"
                 break
-            if found.seconds > seconds:
-                end = f"{found.seconds:.1f} s"
+            if costs.seconds > seconds:
+                end = f"{costs.seconds:.1f} s"
                 break
-            row = f"{sentences:,} | {sentences * WORDS:,} | {found.seconds:.1f} | {found.gigabytes:.1f}"
+            row = f"{sentences:,} | {sentences * WORDS:,} | {costs.seconds:.1f} | {costs.gigabytes:.1f}"
             sentences *= 2
         print(f"| {arch} | {row} | {end} |", flush=True)
 

@@ -101,8 +101,8 @@ def descended(q: Tensor, k: Tensor, judge: Judge, width: int) -> Tensor:
         children = torch.cat([2 * kept, 2 * kept + 1], 2)
         there = scores.gather(2, children.clamp(max=scores.shape[2] - 1))
         there = there.masked_fill(children >= scores.shape[2], -torch.inf)
-        place = there.topk(min(width, children.shape[2]), dim=2).indices
-        kept = children.gather(2, place)
+        best = there.topk(min(width, children.shape[2]), dim=2).indices
+        kept = children.gather(2, best)
     kept = kept.clamp(max=n - 1)
     return torch.zeros(*q.shape[:2], n, dtype=torch.bool).scatter_(2, kept, True)
 
@@ -117,13 +117,13 @@ def in_blocks(q: Tensor, k: Tensor, judge: Judge, size: int, count: int) -> Tens
 
 def compared(q: Tensor, k: Tensor, t: int) -> dict[str, Tensor]:
     """Search → (h, T, n) bool, the sentences that it compares."""
-    found = {}
+    masks = {}
     for name, judge in JUDGES.items():
         for times in WIDTHS:
-            found[f"tree, {name}, {times}t"] = descended(q, k, judge, times * t)
+            masks[f"tree, {name}, {times}t"] = descended(q, k, judge, times * t)
         for size in BLOCKS:
-            found[f"blocks of {size}, {name}"] = in_blocks(q, k, judge, size, 2 * t)
-    return found
+            masks[f"blocks of {size}, {name}"] = in_blocks(q, k, judge, size, 2 * t)
+    return masks
 
 
 def measured(seen: Seen, deciding: int | None) -> Found:
@@ -138,11 +138,11 @@ def measured(seen: Seen, deciding: int | None) -> Found:
     relevance = q @ k.mT
     t = min(policy.top_t, k.shape[1])
     best = relevance.topk(t, dim=2)
-    found: Found = {}
+    measures: Found = {}
     for name, looked_at in compared(q, k, t).items():
         kept = relevance.masked_fill(~looked_at, -torch.inf).topk(t, dim=2)
         weight = (kept.values.logsumexp(-1) - best.values.logsumexp(-1)).exp()
-        found[name] = {
+        measures[name] = {
             "compared": looked_at.sum(-1).float().mean().item(),
             "recall": looked_at.gather(2, best.indices).float().mean().item(),
             "weight": weight.mean().item(),
@@ -150,21 +150,21 @@ def measured(seen: Seen, deciding: int | None) -> Found:
         if deciding is not None:
             all_find = (best.indices == deciding).any(-1)[:, -len(last) :]
             finds = (kept.indices == deciding).any(-1)[:, -len(last) :] & all_find
-            found[name] |= {"finds": finds.sum().item(), "of": all_find.sum().item()}
-    return found
+            measures[name] |= {"finds": finds.sum().item(), "of": all_find.sum().item()}
+    return measures
 
 
-def table(found: dict[int, Found]) -> str:
+def table(means: dict[int, Found]) -> str:
     """Markdown, a row a search."""
-    sizes = list(found)
+    sizes = list(means)
     heads = [f"{n:,}: {what}" for n in sizes for what in ("compared", "recall", "weight", "finds")]
     lines = [f"| search | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
-    for search in found[sizes[0]]:
+    for search in means[sizes[0]]:
         cells = []
         for n in sizes:
-            each = found[n][search]
-            cells += [f"{each['compared']:.0f}", f"{each['recall']:.2f}", f"{each['weight']:.2f}"]
-            cells.append(f"{each['finds'] / each['of']:.2f}" if each.get("of") else "–")
+            measures = means[n][search]
+            cells += [f"{measures['compared']:.0f}", f"{measures['recall']:.2f}", f"{measures['weight']:.2f}"]
+            cells.append(f"{measures['finds'] / measures['of']:.2f}" if measures.get("of") else "–")
         lines.append(f"| {search} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -181,7 +181,7 @@ def averages(paths: Sequence[str], documents: Callable[[], Iterator[Document]]) 
                         sums[search][measure].append(value)
     if not sums:
         raise UserError("no context attention with a choice of sentences: give a cond_ or hier_cond_transformer")
-    return {search: {name: fmean(values) for name, values in each.items()} for search, each in sums.items()}
+    return {search: {name: fmean(values) for name, values in samples.items()} for search, samples in sums.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.manual_seed(options.seed)  # draws the words
     make, file = (questions, options.contrastive) if options.contrastive else (pieces, options.text)
     try:
-        found = {
+        means = {
             n: averages(options.path, partial(make, file, n, options.documents, options.seed))
             for n in options.sentences
         }
@@ -208,9 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{error.filename}: {error.strerror}")
     except UserError as error:
         parser.error(str(error))
-    print(table(found))
+    print(table(means))
     if options.json:
-        write_json(options.json, {"checkpoints": options.path, "sentences": found})
+        write_json(options.json, {"checkpoints": options.path, "sentences": means})
 
 
 if __name__ == "__main__":

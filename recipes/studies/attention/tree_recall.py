@@ -102,7 +102,7 @@ def measured(seen: Seen, deciding: int | None) -> dict[str, Tensor]:
     asked, kept = some(torch.randperm(len(queries.words))[:WORDS], queries, chosen)
     best = top_sentences(asked, paths, policy)
     weight = (kept.relevance.logsumexp(-1) - best.relevance.logsumexp(-1)).exp()  # (h, Tq)
-    found = {
+    shares = {
         "recall": kept_share(kept, best).mean(1),
         "weight": weight.mean(1),
         "flat": kept_share(kept, top_sentences(asked, replace(paths, relevance=own), policy)).mean(1),
@@ -113,8 +113,8 @@ def measured(seen: Seen, deciding: int | None) -> dict[str, Tensor]:
         there = (keys.layout.sentence_of_token == deciding).to(keys.values.dtype)
         marked = replace(paths, values=there[:, None, None].expand_as(keys.values))
         mass = selective.attend(asked, marked, kept)[..., 0]  # (Tq, h)
-        found |= {"found": hit.any(-1).float().mean(1), "mass": mass.mean(0)}
-    return found
+        shares |= {"found": hit.any(-1).float().mean(1), "mass": mass.mean(0)}
+    return shares
 
 
 def open_model(path: str, top_t: int | None = None) -> LoadedModels:
@@ -197,13 +197,13 @@ def measure(
                 sums[layer][name].append(heads)
     if not sums:
         raise UserError("no context attention with a choice of sentences: give a cond_ or hier_cond_transformer")
-    return [{name: torch.stack(each).mean(0).tolist() for name, each in layer.items()} for layer in sums]
+    return [{name: torch.stack(tensors).mean(0).tolist() for name, tensors in layer.items()} for layer in sums]
 
 
-def print_table(found: dict[int, Layers]) -> None:
+def print_table(by_size: dict[int, Layers]) -> None:
     """A row for each size and layer, and one for all layers; means over heads and the least head's recall."""
     print("| sentences | layer | recall | least head | weight | flat | found | mass |\n|" + " ---: |" * 8)
-    for sentences, layers in found.items():
+    for sentences, layers in by_size.items():
         every = {name: [head for layer in layers for head in layer[name]] for name in layers[0]}
         for number, layer in [*enumerate(layers, 1), ("all", every)]:
             cells = [f"{sum(layer[m]) / len(layer[m]):.3f}" if m in layer else "–" for m in MEASURES]
@@ -211,7 +211,7 @@ def print_table(found: dict[int, Layers]) -> None:
             print(f"| {sentences:,} | {number} | " + " | ".join(cells) + " |")
 
 
-def draw(found: dict[int, Layers], path: Path) -> None:
+def draw(by_size: dict[int, Layers], path: Path) -> None:
     """Recall over sentences, a line for each layer and head."""
     import matplotlib
 
@@ -219,11 +219,11 @@ def draw(found: dict[int, Layers], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, plane = pyplot.subplots(figsize=(7, 4.5))
-    for layer, first in enumerate(next(iter(found.values()))):
+    for layer, first in enumerate(next(iter(by_size.values()))):
         for head in range(len(first["recall"])):
-            line = [layers[layer]["recall"][head] for layers in found.values()]
+            line = [layers[layer]["recall"][head] for layers in by_size.values()]
             label = f"layer {layer + 1}, head {head + 1}"
-            plane.semilogx(list(found), line, marker="o", base=2, color=f"C{layer}", label=label)
+            plane.semilogx(list(by_size), line, marker="o", base=2, color=f"C{layer}", label=label)
     plane.set(xlabel="sentences", ylabel="recall against comparing all sentences", ylim=(0, 1.02))
     plane.grid(alpha=0.3)
     plane.legend(fontsize=7, ncols=2)
@@ -250,16 +250,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     make, source_file = (questions, options.contrastive) if options.contrastive else (pieces, options.text)
     try:
         loaded = open_model(options.path, options.top_t)
-        found = {n: measure(loaded, make(source_file, n, options.documents, options.seed)) for n in options.sentences}
+        by_size = {n: measure(loaded, make(source_file, n, options.documents, options.seed)) for n in options.sentences}
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")
     except UserError as error:
         parser.error(str(error))
-    print_table(found)
+    print_table(by_size)
     if options.json:
-        write_json(options.json, {"checkpoint": options.path, "sentences": found})
+        write_json(options.json, {"checkpoint": options.path, "sentences": by_size})
     if options.plot:
-        draw(found, options.plot)
+        draw(by_size, options.plot)
 
 
 if __name__ == "__main__":

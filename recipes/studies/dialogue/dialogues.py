@@ -47,45 +47,45 @@ def side(prefix: str, language: str) -> Path:
 def pair(prefix: str, languages: Sequence[str]) -> tuple[Documents, Documents]:
     """Both sides of a text."""
     source, target = (documents(side(prefix, language)) for language in languages)
-    if [len(each) for each in source] != [len(each) for each in target]:
+    if [len(document) for document in source] != [len(document) for document in target]:
         raise UserError(f"{prefix}: its sides have other documents; expected one line for each line")
     return source, target
 
 
-def write(path: Path, found: Documents) -> None:
+def write(path: Path, corpus: Documents) -> None:
     """A text; lines may be empty."""
-    write_text(path, "\n\n".join("\n".join(each) for each in found) + "\n")
+    write_text(path, "\n\n".join("\n".join(document) for document in corpus) + "\n")
 
 
 def text(args: argparse.Namespace) -> None:
     """Some of a text's documents, without the levels that the tests do not have."""
     source, target = pair(args.prefix, args.languages)
-    chosen = [n for n, each in enumerate(source) if args.least <= len(each) <= (args.most or len(each))]
+    chosen = [n for n, document in enumerate(source) if args.least <= len(document) <= (args.most or len(document))]
     sides = dict(zip(args.languages, (source, target), strict=True))
     if args.levels:
         rows = filter(str.strip, lines(f"{args.prefix}.levels.tsv"))
-        sides["levels.tsv"] = [[next(rows) for _ in each] for each in source]
-    for name, found in sides.items():
-        write(side(args.out, name), [found[n] for n in chosen][:: args.every])
+        sides["levels.tsv"] = [[next(rows) for _ in document] for document in source]
+    for name, corpus in sides.items():
+        write(side(args.out, name), [corpus[n] for n in chosen][:: args.every])
 
 
 def given(args: argparse.Namespace) -> None:
     """PREFIX.third.fr: the first third of each document; PREFIX.foreign.en, PREFIX.foreign.third.fr: that of the next
     document in its place; PREFIX.rest.en, .fr: what is scored then."""
     (source, target), (from_, to) = pair(args.prefix, args.languages), args.languages
-    third = [len(each) // 3 for each in source]
+    third = [len(document) // 3 for document in source]
     following = [*range(1, len(source)), 0][: len(source)]
-    blank = [[""] * (len(each) - n) for each, n in zip(source, third, strict=True)]
-    rest = [[each[n:] for each, n in zip(found, third, strict=True)] for found in (source, target)]
+    blank = [[""] * (len(document) - n) for document, n in zip(source, third, strict=True)]
+    rest = [[document[n:] for document, n in zip(corpus, third, strict=True)] for corpus in (source, target)]
 
-    def with_first(found: Documents, order: Sequence[int], behind: Documents) -> Documents:
-        return [found[n][: third[n]] + after for n, after in zip(order, behind, strict=True)]
+    def with_first(corpus: Documents, order: Sequence[int], behind: Documents) -> Documents:
+        return [corpus[n][: third[n]] + after for n, after in zip(order, behind, strict=True)]
 
     write(side(args.prefix, f"third.{to}"), with_first(target, range(len(source)), blank))
     write(side(args.prefix, f"foreign.{from_}"), with_first(source, following, rest[0]))
     write(side(args.prefix, f"foreign.third.{to}"), with_first(target, following, blank))
-    for language, found in zip(args.languages, rest, strict=True):
-        write(side(args.prefix, f"rest.{language}"), found)
+    for language, corpus in zip(args.languages, rest, strict=True):
+        write(side(args.prefix, f"rest.{language}"), corpus)
 
 
 def paragraphs(args: argparse.Namespace) -> None:
@@ -129,10 +129,10 @@ def lines(path: str) -> list[str]:
 
 def beside(path: str, other: str) -> list[tuple[str, str]]:
     """The lines of two texts, side by side."""
-    found, there = lines(path), lines(other)
-    if len(found) != len(there):
-        raise UserError(f"{path}: {len(found):,} lines, and {other} has {len(there):,}; expected one for each line")
-    return list(zip(found, there, strict=True))
+    here, there = lines(path), lines(other)
+    if len(here) != len(there):
+        raise UserError(f"{path}: {len(here):,} lines, and {other} has {len(there):,}; expected one for each line")
+    return list(zip(here, there, strict=True))
 
 
 def rest(args: argparse.Namespace) -> None:
@@ -152,9 +152,9 @@ def asked(args: argparse.Namespace) -> None:
     chosen = []
     for there, said in zip(source, reference, strict=True):
         forms = Counter(rule.form(line) for one, line in zip(there, said, strict=True) if speaks(one))
-        found = {form: list(islice(way, len(there))) for form, way in ways.items()}
-        chosen.append(found["formal" if forms["formal"] > forms["informal"] else "informal"])
-    print("\n\n".join("\n".join(each) for each in chosen))
+        translations = {form: list(islice(way, len(there))) for form, way in ways.items()}
+        chosen.append(translations["formal" if forms["formal"] > forms["informal"] else "informal"])
+    print("\n\n".join("\n".join(document) for document in chosen))
 
 
 def kept(args: argparse.Namespace) -> None:
@@ -184,7 +184,7 @@ def table(args: argparse.Namespace) -> None:
         scores: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if "address" not in scores:
             raise UserError(f"{path}: no forms of address; expected what docnmt-score --address --json prints")
-        compared = {each["metric"]: each for each in scores.get("paired", {}).get("metrics", [])}
+        compared = {metric["metric"]: metric for metric in scores.get("paired", {}).get("metrics", [])}
         cells = [" ".join(path.with_suffix("").parts[-3:])]
         for name in ("agreement", "consistency"):
             share = scores["address"][name]
@@ -242,8 +242,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """One of the steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
-    work = {each.__name__: each for each in (text, given, paragraphs, rest, asked, kept, questions, table, written)}
-    step = {name: steps.add_parser(name, help=each.__doc__) for name, each in work.items()}
+    work = {run.__name__: run for run in (text, given, paragraphs, rest, asked, kept, questions, table, written)}
+    step = {name: steps.add_parser(name, help=run.__doc__) for name, run in work.items()}
     for name in ("text", "given", "paragraphs", "asked", "kept"):
         step[name].add_argument("prefix")
         step[name].add_argument("--languages", nargs=2, required=True, metavar="LANG")

@@ -46,13 +46,13 @@ FACTORS = {
 
 def read(folder: Path, nll: float, most: int) -> Reached:
     """Of the logs `SEED/CELL/train.jsonl`; trainings that are not at their end are left out."""
-    found: Reached = {}
+    reached: Reached = {}
     for log in sorted(folder.glob("*/*/train.jsonl")):
         lines = read_log(log)
         update = first_as_good(validations(lines), nll)
         if update is not None or max((line["update"] for line in lines), default=0) >= most:
-            found.setdefault(log.parent.name, {})[log.parent.parent.name] = update
-    return found
+            reached.setdefault(log.parent.name, {})[log.parent.parent.name] = update
+    return reached
 
 
 def effects(reached: Reached, most: int) -> Iterator[tuple[str, float, float, float]]:
@@ -63,7 +63,7 @@ def effects(reached: Reached, most: int) -> Iterator[tuple[str, float, float, fl
         ValueError: there are too few trainings to tell all effects apart.
     """
     runs = [
-        (cell.split("-"), seed, update or most) for cell, found in reached.items() for seed, update in found.items()
+        (cell.split("-"), seed, update or most) for cell, by_seed in reached.items() for seed, update in by_seed.items()
     ]
     signs = [
         [1.0 if levels[i] == both[1] else -1.0 for i, both in enumerate(FACTORS.values())] for levels, _, _ in runs
@@ -72,22 +72,22 @@ def effects(reached: Reached, most: int) -> Iterator[tuple[str, float, float, fl
     pairs = list(combinations(range(len(names)), 2))
     if len(runs) < MANY:
         pairs = []
-    seeds = np.array([[seed == each for each in sorted({s for _, s, _ in runs})] for _, seed, _ in runs], dtype=float)
+    seeds = np.array([[seed == other for other in sorted({s for _, s, _ in runs})] for _, seed, _ in runs], dtype=float)
     x = np.hstack([single, *(single[:, [i]] * single[:, [j]] for i, j in pairs), seeds])
     y = np.log([update for _, _, update in runs])
     freedom = len(y) - x.shape[1]
     if freedom < 1 or np.linalg.matrix_rank(x) < x.shape[1]:
         raise ValueError(f"{len(y)} trainings are too few for {x.shape[1]} effects and seeds")
-    found = np.linalg.lstsq(x, y, rcond=None)[0]
-    variance = ((y - x @ found) ** 2).sum() / freedom
+    solution = np.linalg.lstsq(x, y, rcond=None)[0]
+    variance = ((y - x @ solution) ** 2).sum() / freedom
     errors = np.sqrt(variance * np.diag(np.linalg.inv(x.T @ x)))
     half = float(stats.t.isf(0.025, freedom)) * errors
     labels = [f"{second} : {first}" for first, second in FACTORS.values()]
     labels += [f"{names[i]} × {names[j]}" for i, j in pairs]
     for number, label in enumerate(labels):
         times = 2 if number < len(names) else 4  # from −1 to 1; a difference of differences
-        low, high = found[number] - half[number], found[number] + half[number]
-        yield label, *(math.exp(times * value) for value in (found[number], low, high))
+        low, high = solution[number] - half[number], solution[number] + half[number]
+        yield label, *(math.exp(times * value) for value in (solution[number], low, high))
 
 
 def tables(reached: Reached, most: int) -> Iterator[str]:
@@ -103,12 +103,12 @@ def tables(reached: Reached, most: int) -> Iterator[str]:
         least = "≥ " if None in cell.values() else ""
         yield f"| {' | '.join(levels)} | {' | '.join(shown)} | {least}{mean:,.0f} |"
     try:
-        found = list(effects(reached, most))
+        rows = list(effects(reached, most))
     except ValueError as error:
         yield f"\nNo effects: {error}."
         return
     yield "\n| | updates | 95 % |\n| --- | ---: | --- |"
-    for label, ratio, low, high in found:
+    for label, ratio, low, high in rows:
         yield f"| {label} | {ratio:.2f} × | {low:.2f} to {high:.2f} |"
 
 
@@ -123,8 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         for work in options.work:
             kept = not work.is_dir()
-            found = json.loads(work.read_text(encoding="utf-8")) if kept else read(work, options.nll, options.most)
-            for cell, seeds in found.items():
+            cells = json.loads(work.read_text(encoding="utf-8")) if kept else read(work, options.nll, options.most)
+            for cell, seeds in cells.items():
                 reached.setdefault(cell, {}).update(seeds)
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")

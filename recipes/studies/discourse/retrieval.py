@@ -115,11 +115,11 @@ def ask(path: Path, table: Table, choose: Choose) -> dict[str, float | int]:
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             groups[row["group"]].append(row)
-    found, right, by_kind = 0, 0.0, defaultdict(list)
+    hits, right, by_kind = 0, 0.0, defaultdict(list)
     for rows in groups.values():
         source, target = (rows[0][f"{side}_context"].split("<SEP>") for side in ("src", "tgt"))
         read = choose(rows[0]["src"], source)
-        found += len(source) - int(rows[0]["distance"]) in read
+        hits += len(source) - int(rows[0]["distance"]) in read
         context = {w for i in read for w in words(target[i])}
         answers = [set(words(row["tgt"])) for row in rows]
         shared = set.intersection(*answers)
@@ -128,9 +128,9 @@ def ask(path: Path, table: Table, choose: Choose) -> dict[str, float | int]:
         mine = sum(rows[n]["correct"] == "1" for n in best) / len(best)
         right += mine
         by_kind[rows[0]["phenomenon"]].append(mine)
-    percent = {kind: round(100 * sum(each) / len(each), 1) for kind, each in sorted(by_kind.items())}
+    percent = {kind: round(100 * sum(shares) / len(shares), 1) for kind, shares in sorted(by_kind.items())}
     return {
-        "questions": len(groups), "found": round(100 * found / len(groups), 1),
+        "questions": len(groups), "found": round(100 * hits / len(groups), 1),
         "right": round(100 * right / len(groups), 1), **percent,
     }  # fmt: skip
 

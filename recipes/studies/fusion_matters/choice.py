@@ -31,17 +31,17 @@ class Tried:
 
 def tried(study: Study, runs: Path) -> dict[str, dict[str, Tried]]:
     """By variant and setting, in the study's order, those whose cells are all finished."""
-    found: dict[str, dict[str, list[Mapping[str, float]]]] = {}
+    finished: dict[str, dict[str, list[Mapping[str, float]]]] = {}
     for cell in study.choice_cells():
         if (result := cell.result(runs)) is not None:
-            found.setdefault(cell.variant, {}).setdefault(cell.setting, []).append(result)
+            finished.setdefault(cell.variant, {}).setdefault(cell.setting, []).append(result)
     return {
         variant: {
             setting: Tried(*(float(np.mean([r[key] for r in results])) for key in ("valid_accuracy", "valid_loss")))
             for setting, results in settings.items()
             if len(results) == len(study.choice_seeds)
         }
-        for variant, settings in found.items()
+        for variant, settings in finished.items()
     }
 
 

@@ -68,7 +68,7 @@ def curve_table(results: Results) -> str:
         curves = [c["validations"] for c in results.cells[variant].values() if c["validations"]]
         if curves:
             quarters = [[curve[(len(curve) * n - 1) // 4]["accuracy"] for curve in curves] for n in (1, 2, 3, 4)]
-            best = [max(each["accuracy"] for each in curve) for curve in curves]
+            best = [max(point["accuracy"] for point in curve) for curve in curves]
             rows.append([variant, *(mean_sd(100 * np.array(column)) for column in (*quarters, best))])
     return markdown(["variant", "a quarter", "half", "three quarters", "the end", "best"], rows) if rows else ""
 

@@ -92,12 +92,12 @@ def shuffled(arrays: LabelledArrays, window: int, max_length: int | None = None,
     """
     offsets = arrays.token_offsets
     text = np.repeat(np.arange(len(arrays)), np.diff(offsets))
-    place = np.arange(len(text)) - np.repeat(offsets[:-1], np.diff(offsets))
-    part = place // window if window else np.zeros_like(place)
+    positions = np.arange(len(text)) - np.repeat(offsets[:-1], np.diff(offsets))
+    part = positions // window if window else np.zeros_like(positions)
     order = np.random.default_rng(seed).random(len(text))
     if max_length is not None:
-        beyond = place >= max_length
-        part, order = np.where(beyond, place.max(initial=0), part), np.where(beyond, place, order)
+        beyond = positions >= max_length
+        part, order = np.where(beyond, positions.max(initial=0), part), np.where(beyond, positions, order)
     order = np.lexsort((order, part, text))
     return replace(arrays, sentences=TokenArray(arrays.sentences.tokens[order], arrays.sentences.offsets))
 

@@ -70,20 +70,20 @@ def _differences(
 
     Empty with fewer than two such rows.
     """
-    found = {
+    comparisons = {
         (family, operator): c
         for family in families
         for operator in operators
         if {variant := f"{family}.{operator}", other := reference(family, operator)} <= results.cells.keys()
         and (c := results.comparison(variant, other)) is not None
     }
-    p = adjusted({place: c.t_p for place, c in found.items()})
+    p = adjusted({key: c.t_p for key, c in comparisons.items()})
 
-    def cell(place: tuple[str, str]) -> str:
-        if place not in found:
+    def cell(key: tuple[str, str]) -> str:
+        if key not in comparisons:
             return "–"
-        c = found[place]
-        return f"{c.mean:+.2f} {interval(c.interval)} ({c.positive}/{c.n}; {number(p[place], '.3f')})"
+        c = comparisons[key]
+        return f"{c.mean:+.2f} {interval(c.interval)} ({c.positive}/{c.n}; {number(p[key], '.3f')})"
 
-    rows = [[f, *(cell((f, o)) for o in operators)] for f in families if any((f, o) in found for o in operators)]
+    rows = [[f, *(cell((f, o)) for o in operators)] for f in families if any((f, o) in comparisons for o in operators)]
     return markdown(["family", *operators], rows) if len(rows) > 1 else ""

@@ -139,7 +139,7 @@ def table(path: Path) -> Rows:
 
 def named(rows: Rows, names: Sequence[str], path: Path, first: int = 0) -> Rows:
     """The rows of `path` with names in place of the labels' numbers, which begin at `first`."""
-    numbers = {str(first + place): name for place, name in enumerate(names)}
+    numbers = {str(first + number): name for number, name in enumerate(names)}
     for row, (label, _) in enumerate(rows, 1):
         if label not in numbers:
             most = first + len(names) - 1

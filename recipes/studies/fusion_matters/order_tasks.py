@@ -49,8 +49,8 @@ def first(random: Random, length: int) -> Example:
     """Which of two marks comes first."""
     words = filler(random, length)
     marks = ["a", "b"] if random.random() < 0.5 else ["b", "a"]
-    for place, mark in zip(places(random, length, 2), marks, strict=True):
-        words[place] = mark
+    for position, mark in zip(places(random, length, 2), marks, strict=True):
+        words[position] = mark
     return marks[0], words
 
 
@@ -75,38 +75,38 @@ def brackets(random: Random, length: int) -> Example:
     """
     words, outer = filler(random, length), [list[int](), list[int]()]
     while not all(outer):
-        found = nested(random)
+        sequence = nested(random)
         outer = [
-            [i for i, bracket in enumerate(found) if bracket == ("close", kind) and found[i - 1][0] == "close"]
+            [i for i, bracket in enumerate(sequence) if bracket == ("close", kind) and sequence[i - 1][0] == "close"]
             for kind in (0, 1)
         ]
     matches = bool(random.random() < 0.5)
     if not matches:
         one, other = (int(random.choice(of_kind)) for of_kind in outer)
-        found[one], found[other] = found[other], found[one]
-    for place, (what, kind) in zip(places(random, length, 2 * PAIRS), found, strict=True):
-        words[place] = f"{what}{kind}"
+        sequence[one], sequence[other] = sequence[other], sequence[one]
+    for position, (what, kind) in zip(places(random, length, 2 * PAIRS), sequence, strict=True):
+        words[position] = f"{what}{kind}"
     return "match" if matches else "differ", words
 
 
 def nested(random: Random) -> list[tuple[str, int]]:
     """Brackets that match, of both kinds."""
-    found, stack = list[tuple[str, int]](), list[int]()
+    sequence, stack = list[tuple[str, int]](), list[int]()
     kinds = random.permutation([0, 1, *random.integers(2, size=PAIRS - 2).tolist()]).tolist()
     while kinds or stack:
         if kinds and (not stack or random.random() < 0.5):
             stack.append(kinds.pop())
-            found.append(("open", stack[-1]))
+            sequence.append(("open", stack[-1]))
         else:
-            found.append(("close", stack.pop()))
-    return found
+            sequence.append(("close", stack.pop()))
+    return sequence
 
 
 def copy(random: Random, length: int) -> Example:
     """The word at the place that the first word names, counted from the word behind it."""
-    words, place = filler(random, length), int(random.integers(1, PLACES + 1))
-    words[0] = f"at{place}"
-    return words[place], words
+    words, position = filler(random, length), int(random.integers(1, PLACES + 1))
+    words[0] = f"at{position}"
+    return words[position], words
 
 
 def clauses(random: Random, length: int) -> Example:
@@ -116,8 +116,8 @@ def clauses(random: Random, length: int) -> Example:
     parts = [alone[0], *(parts[i] for i in random.permutation(len(parts))), alone[1]]
     spare = sum(map(len, parts)) - len(parts)  # places that clauses take beyond their first
     words = filler(random, length - spare)
-    for place, part in reversed([*zip(places(random, len(words), len(parts)), parts, strict=True)]):
-        words[place : place + 1] = part
+    for position, part in reversed([*zip(places(random, len(words), len(parts)), parts, strict=True)]):
+        words[position : position + 1] = part
     return " ".join(next(part for part in parts if len(part) > 1)), words
 
 
@@ -159,11 +159,11 @@ def body(argv: list[str]) -> None:
     if wrong:
         raise UsageError(wrong)
     tested = [64 * 2**k for k in range(20) if 64 * 2**k <= options.longest]
-    for name, lengths, each in (
+    for name, lengths, texts in (
         ("train", [(LEAST, 64)], options.training_texts), ("valid", [(LEAST, 64)], 1_000),
         ("test", [(length, length) for length in tested], options.test_texts),
     ):  # fmt: skip
-        rows = split(options.task, name, lengths, each)
+        rows = split(options.task, name, lengths, texts)
         lines = (json.dumps({"label": label, "text": " ".join(words)}) + "\n" for label, words in rows)
         write_text(options.target / f"{name}.jsonl", "".join(lines))
     print(f"{options.target}: {options.task}, tested at {', '.join(map(str, tested))} words", file=sys.stderr)

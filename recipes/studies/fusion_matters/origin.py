@@ -33,8 +33,8 @@ def origin() -> dict[str, Any]:
 
 def commit(folder: Path) -> str:
     """The commit that is checked out there, or `unknown` outside of a repository."""
-    found, changes = git(folder, "rev-parse", "HEAD"), git(folder, "status", "--porcelain", "--untracked-files=no")
-    return found + ("+changes" if changes not in ("", "unknown") else "")
+    revision, changes = git(folder, "rev-parse", "HEAD"), git(folder, "status", "--porcelain", "--untracked-files=no")
+    return revision + ("+changes" if changes not in ("", "unknown") else "")
 
 
 def git(folder: Path, *words: str) -> str:

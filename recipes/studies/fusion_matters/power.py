@@ -28,8 +28,8 @@ def t_test_power(n: int, effect: float, *, level: float = 0.05) -> float:
     (places, weights), critical = _nodes(), stats.t.isf(level / 2, n - 1)
     deviation = np.sqrt(stats.chi2.ppf((places + 1) / 2, n - 1) / (n - 1))
     centre = abs(effect) * math.sqrt(n)
-    found = stats.norm.cdf(centre - critical * deviation) + stats.norm.cdf(-centre - critical * deviation)
-    return float(weights @ found / 2)
+    powers = stats.norm.cdf(centre - critical * deviation) + stats.norm.cdf(-centre - critical * deviation)
+    return float(weights @ powers / 2)
 
 
 def detectable_effect(n: int, sd: float, *, level: float = 0.05, power: float = 0.8) -> float:

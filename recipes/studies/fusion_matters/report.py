@@ -96,17 +96,17 @@ def planned(study: Study) -> list[str]:
 
 def remarks(results: Results) -> list[str]:
     """What the table does not say: what the exact test can reach, what pairing is worth, where cells were made."""
-    found = {v: c for v in results.variants if (c := results.comparison(v)) is not None and c.n > 1}
+    compared = {v: c for v in results.variants if (c := results.comparison(v)) is not None and c.n > 1}
     lines = []
-    if found:
-        pairs = max(c.n for c in found.values())
+    if compared:
+        pairs = max(c.n for c in compared.values())
         lines.append(f"The smallest p that the exact test has for {pairs} pairs is {2.0 ** (1 - pairs):.2g}.")
-        complete = [v for v, c in found.items() if c.n == pairs == len(results.cells[v])]
+        complete = [v for v, c in compared.items() if c.n == pairs == len(results.cells[v])]
         reference = results.accuracy(results.study.reference).std(ddof=1)
         unpaired = [np.hypot(reference, results.accuracy(v).std(ddof=1)) for v in complete]
         if complete:
             lines.append(
-                f"What pairing is worth: the sd of a difference is {np.mean([found[v].sd for v in complete]):.2f} "
+                f"What pairing is worth: the sd of a difference is {np.mean([compared[v].sd for v in complete]):.2f} "
                 f"points under one seed, and would be {np.mean(unpaired):.2f} between unrelated runs (means over "
                 f"variants with {pairs} seeds)."
             )

@@ -109,18 +109,18 @@ class Results:
         """Accuracy less the reference's in points (mean over seeds), and half its 95 % interval over test units."""
         seeds, _ = self.pairs(variant, reference)
         key, read = READERS[self.study.test_units]
-        found = [[read(self.cells[name][seed][key]) for seed in seeds] for name in (variant, reference)]
-        mine, theirs = (np.mean([right for right, _ in each], axis=0) for each in found)
-        return _over_units(mine - theirs, found[0][0][1])
+        answers = [[read(self.cells[name][seed][key]) for seed in seeds] for name in (variant, reference)]
+        mine, theirs = (np.mean([right for right, _ in runs], axis=0) for runs in answers)
+        return _over_units(mine - theirs, answers[0][0][1])
 
     def families(self) -> dict[str, list[str]]:
         """Operators with results by family, in the study's order: of the variants named FAMILY.OPERATOR."""
-        found: dict[str, list[str]] = {}
+        operators: dict[str, list[str]] = {}
         for variant in self.variants:
             family, _, operator = variant.partition(".")
             if operator:
-                found.setdefault(family, []).append(operator)
-        return found
+                operators.setdefault(family, []).append(operator)
+        return operators
 
     def gap_to_svm(self, variant: str) -> tuple[float, float] | None:
         """Accuracy less the baseline's in points, the mean over seeds, and half its 95 % interval over the test units.

@@ -45,8 +45,8 @@ def cells(results: Results, variant: str, reference: str) -> list[str]:
     if len(seeds) == 1:
         mean, half = results.gap(variant, reference)
         return [accuracy, difference(mean, (mean - half, mean + half))]
-    found = results.comparison(variant, reference)
-    return [accuracy, difference(found.mean, found.interval)]
+    comparison = results.comparison(variant, reference)
+    return [accuracy, difference(comparison.mean, comparison.interval)]
 
 
 def difference(mean: float, bounds: tuple[float, float]) -> str:
@@ -73,12 +73,12 @@ def main() -> None:
     both, large = [read("ag_news"), read("imdb")], read("ag_news_notebook")
     titles = ["", "AG News", "Δ to `add`", "IMDB", "Δ to `add`"]
     show(titles, [
-        [name, *(cell for each in both for cell in cells(each, variant, "sinusoidal.add"))]
+        [name, *(cell for results in both for cell in cells(results, variant, "sinusoidal.add"))]
         for name, variant in OWN.items()
     ])  # fmt: skip
     further = ["AG News, ten times the rate", "Δ to `add`", "AG News, four layers of width 256", "Δ to `add`"]
     show([*titles, *further], [
-        [name, *(cell for each in both for cell in cells(each, f"paper.{variant}", "paper.add")),
+        [name, *(cell for results in both for cell in cells(results, f"paper.{variant}", "paper.add")),
          *cells(both[0], f"wide.{variant}", "wide.add"),
          *cells(large, f"sinusoidal.{variant}", "sinusoidal.add")]
         for name, variant in NOTEBOOKS.items()

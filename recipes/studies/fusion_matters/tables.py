@@ -54,17 +54,17 @@ def interval(bounds: tuple[float, float]) -> str:
 
 def comparison_table(results: Results) -> str:
     """Every variant: test accuracy and its paired difference from the reference (Tables 1 and 2)."""
-    found = {v: None if v in results.study.apart else results.comparison(v) for v in results.variants}
+    comparisons = {v: None if v in results.study.apart else results.comparison(v) for v in results.variants}
     header = [
         "variant", "seeds", "accuracy", "published", "macro-F1", "minus SVM", "validation",
         f"Δ to {results.study.reference}", "95 %, seeds", f"95 %, seeds and {results.study.test_units}", "sd of Δ",
         "Δ > 0", "paired t p", "Holm", "permutation p", f"p, seeds and {results.study.test_units}, Holm", "detectable",
     ]  # fmt: skip
-    both = {variant: results.two_way(variant) for variant, c in found.items() if c is not None}
-    seeds = adjusted({variant: c.t_p for variant, c in found.items() if c is not None})
-    all_ = adjusted({variant: each.p for variant, each in both.items()})
+    both = {variant: results.two_way(variant) for variant, c in comparisons.items() if c is not None}
+    seeds = adjusted({variant: c.t_p for variant, c in comparisons.items() if c is not None})
+    all_ = adjusted({variant: two_way.p for variant, two_way in both.items()})
     rows = []
-    for variant, c in found.items():
+    for variant, c in comparisons.items():
         row = [variant, _seeds(results, variant), mean_sd(results.accuracy(variant))]
         row.append(published(results, variant))
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["macro_f1"])))
@@ -106,27 +106,27 @@ def _seeds(results: Results, variant: str) -> str:
 
 def without(header: Sequence[str], rows: list[list[str]], name: str) -> tuple[list[str], list[list[str]]]:
     """The table without a column that says nothing."""
-    place = header.index(name)
-    if {row[place] for row in rows} != {"–"}:
+    column = header.index(name)
+    if {row[column] for row in rows} != {"–"}:
         return list(header), rows
-    return [*header[:place], *header[place + 1 :]], [[*row[:place], *row[place + 1 :]] for row in rows]
+    return [*header[:column], *header[column + 1 :]], [[*row[:column], *row[column + 1 :]] for row in rows]
 
 
 def contrast_table(results: Results) -> str:
     """The differences that answer the study's questions, their p adjusted for being several; empty without any."""
-    found = {
+    contrasts = {
         f"{variant} − {other}": (c, results.two_way(variant, other))
         for variant, other in results.study.contrasts
         if {variant, other} <= results.cells.keys() and (c := results.comparison(variant, other)) is not None
     }
-    seeds = adjusted({name: c.t_p for name, (c, _) in found.items()})
-    all_ = adjusted({name: both.p for name, (_, both) in found.items()})
+    seeds = adjusted({name: c.t_p for name, (c, _) in contrasts.items()})
+    all_ = adjusted({name: both.p for name, (_, both) in contrasts.items()})
     rows = [
         [
             name, f"{c.n}", f"{c.mean:+.2f}", interval(c.interval), interval(both.interval), f"{c.positive}/{c.n}",
             number(c.t_p, ".3f"), number(seeds[name], ".3f"), f"{c.permutation_p:.3f}", number(all_[name], ".3f"),
         ]
-        for name, (c, both) in found.items()
+        for name, (c, both) in contrasts.items()
     ]  # fmt: skip
     header = [
         "difference", "seeds", "points", "95 %, seeds", f"95 %, seeds and {results.study.test_units}", "above 0",

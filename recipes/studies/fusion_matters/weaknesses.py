@@ -113,19 +113,19 @@ def place_share(h: torch.Tensor) -> float:
     h = h.double()
     of_place, of_word = h.mean(0, keepdim=True), h.mean(1, keepdim=True)
     interaction = (h - of_place - of_word + h.mean((0, 1))).square().mean()
-    place = of_place[0].var(0, correction=0).mean() - interaction / len(h)
-    return float((place / h.flatten(0, 1).var(0, correction=0).mean()).clamp(min=0))
+    spread = of_place[0].var(0, correction=0).mean() - interaction / len(h)
+    return float((spread / h.flatten(0, 1).var(0, correction=0).mean()).clamp(min=0))
 
 
 def vocabulary(tables: Path) -> str:
     """4. Counting words in the test texts gives them entries of their own."""
     train, valid, test = (read_labelled(tables / f"{split}.jsonl").texts for split in ("train", "valid", "test"))
-    found = []
+    counts = []
     for texts in (train, [*train, *valid, *test]):
         known = WordVocabulary.count(texts, size=50_000, min_frequency=2)
         tokens = np.array([token for line in known.encode(test) for token in line])
-        found.append(f"{known.vocab_size:,} entries, {100 * (tokens == 0).mean():.1f} % of the test tokens unknown")
-    return f"From the training texts alone: {found[0]}. From all texts: {found[1]}."
+        counts.append(f"{known.vocab_size:,} entries, {100 * (tokens == 0).mean():.1f} % of the test tokens unknown")
+    return f"From the training texts alone: {counts[0]}. From all texts: {counts[1]}."
 
 
 def power() -> str:
@@ -134,12 +134,12 @@ def power() -> str:
     deviations = ", ".join(f"{name.partition('.')[2]} {sd} and {arxiv[name][1]}" for name, sd in TABLE_1_SD.items())
     (add, add_sd), (gate, gate_sd) = arxiv["sinusoidal.add"], arxiv["sinusoidal.gate_scalar"]
     welch = stats.ttest_ind_from_stats(gate, gate_sd, 5, add, add_sd, 5, equal_var=False).pvalue
-    found = ", ".join(f"{n} seeds {detectable_effect(n, 3.2):.1f}" for n in (3, 5, 10))
+    differences = ", ".join(f"{n} seeds {detectable_effect(n, 3.2):.1f}" for n in (3, 5, 10))
     least = ", ".join(f"{n} seeds {permutation_p(np.ones(n)):.3g}" for n in (3, 5, 10))
     return (
         f"Deviations of the same ArXiv means in Tables 1 and 3: {deviations}. With Table 3's, gate_scalar − add is "
         f"{gate - add:+.2f} (unpaired p {welch:.3f}). With the sd 3.2 of its differences a paired t-test finds, four "
-        f"times of five, differences of (points): {found}. The smallest two-sided p of the exact test: {least}."
+        f"times of five, differences of (points): {differences}. The smallest two-sided p of the exact test: {least}."
     )
 
 

@@ -41,14 +41,14 @@ def best(folder: Path) -> str:
     Raises:
         ValueError: there is none.
     """
-    found = {
+    lowest = {
         log.parent.parent.name: min(nll for _, nll in judged)
         for log in folder.glob("*/model/train.jsonl")
         if (judged := validations(read_log(log)))
     }
-    if not found:
+    if not lowest:
         raise ValueError(f"{folder}: no training with a validation; expected folders RATE.SCALE/model")
-    return min(found, key=lambda name: found[name])
+    return min(lowest, key=lambda name: lowest[name])
 
 
 def read(work: Path) -> tuple[Cells, dict[str, str]]:
@@ -67,8 +67,8 @@ def read(work: Path) -> tuple[Cells, dict[str, str]]:
 def kept(file: Path) -> tuple[Cells, dict[str, str]]:
     """The same from a file that --keep wrote."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return found["cells"], found["chosen"]
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return content["cells"], content["chosen"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file}: not what --keep writes: {error}") from error
 
@@ -95,16 +95,16 @@ def merge(sources: Sequence[Path]) -> tuple[Cells, dict[str, str]]:
 def differences(cells: Cells, what: str, against: str, family: str | None) -> dict[str, tuple[PairedComparison, float]]:
     """Variant → its difference, over the seeds of both, to that with the same positions and the operator `against`, or
     to the same operator with the positions `family`; and p by Holm."""
-    found = {}
+    compared = {}
     for name, seeds in cells.items():
         positions, operator = name.split(".")
         other = f"{positions}.{against}" if family is None else f"{family}.{operator}"
         reference = cells.get(other, {})
         both = [seed for seed in seeds if seed in reference]
         if name != other and both:
-            found[name] = compare(*(np.array([of[seed][what] for seed in both]) for of in (seeds, reference)))
-    adjusted = holm(np.array([c.t_p for c in found.values()]))
-    return {name: (c, float(p)) for (name, c), p in zip(found.items(), adjusted, strict=True)}
+            compared[name] = compare(*(np.array([of[seed][what] for seed in both]) for of in (seeds, reference)))
+    adjusted = holm(np.array([c.t_p for c in compared.values()]))
+    return {name: (c, float(p)) for (name, c), p in zip(compared.items(), adjusted, strict=True)}
 
 
 def shown(difference: tuple[PairedComparison, float] | None) -> str:

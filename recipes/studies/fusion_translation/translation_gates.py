@@ -46,13 +46,13 @@ def parts(fusion: Fusion, e: Tensor, p: Tensor, offsets: Tensor | None = None) -
 @torch.inference_mode()
 def shares(model: nn.Module, corpus: ParallelCorpus, units: int, device: str) -> dict[str, tuple[int, float, Tensor]]:
     """For every fusion by name: tokens, the mean share of positions, and all values of the gate (none without one)."""
-    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    pairs: dict[str, list[tuple[Tensor, Tensor]]] = {}
 
     def _read(name: str, fusion: Fusion, given: tuple[Tensor, ...]) -> None:
         words, positions, gate = parts(fusion, *given)
         lengths = words.norm(dim=-1), positions.norm(dim=-1)
         share = (lengths[1] / (lengths[0] + lengths[1]).clamp(min=1e-30)).flatten()
-        found.setdefault(name, []).append((share.cpu(), torch.empty(0) if gate is None else gate.flatten().cpu()))
+        pairs.setdefault(name, []).append((share.cpu(), torch.empty(0) if gate is None else gate.flatten().cpu()))
 
     for name, module in model.named_modules():
         if isinstance(module, Fusion):
@@ -60,7 +60,7 @@ def shares(model: nn.Module, corpus: ParallelCorpus, units: int, device: str) ->
     plan = planned_units(model.reading, corpus)  # type: ignore[arg-type]  # a plan, as every translation model has
     for unit in np.linspace(0, len(plan) - 1, min(units, len(plan))).astype(int):
         model(collate(corpus, plan, np.array([unit]), model.reading).to(device))  # type: ignore[arg-type]
-    joined = {name: [torch.cat(each) for each in zip(*rows, strict=True)] for name, rows in found.items()}
+    joined = {name: [torch.cat(column) for column in zip(*rows, strict=True)] for name, rows in pairs.items()}
     return {name: (len(share), float(share.mean()), gate) for name, (share, gate) in joined.items()}
 
 
@@ -81,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             loaded = load_models(ModelsConfig(path=path, device=options.device))
             check_vocabulary(loaded, options.data)
             model, corpus = loaded.models[0], ParallelCorpus.open(options.data, options.gen_subset)
-            found = shares(model, corpus, options.units, str(model.output.weight.device))
-            for name, (tokens, share, gate) in found.items():
+            by_fusion = shares(model, corpus, options.units, str(model.output.weight.device))
+            for name, (tokens, share, gate) in by_fusion.items():
                 shown = f"{gate.mean():.3f} ± {gate.std():.3f}" if len(gate) else "–"
                 print(f"| {path} | {name} | {tokens:,} | {100 * share:.1f} | {shown} |")
     except UserError as error:

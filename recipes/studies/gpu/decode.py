@@ -57,11 +57,11 @@ def marian(corpus: ParallelCorpus, vocabulary: int, options: argparse.Namespace)
     tokens, lengths = torch.from_numpy(np.asarray(corpus.source.tokens, np.int64)), np.diff(corpus.source.offsets)
     rows = sorted((row for row in tokens.split(lengths.tolist()) if len(row)), key=len)
     batches = [rows[i : i + options.batch] for i in range(0, len(rows), options.batch)]
-    inputs = [nn.utils.rnn.pad_sequence(each, batch_first=True, padding_value=pad) for each in batches]
+    inputs = [nn.utils.rnn.pad_sequence(batch, batch_first=True, padding_value=pad) for batch in batches]
 
     def search() -> None:
-        for each in inputs:
-            ids = each.to(options.device)
+        for batch in inputs:
+            ids = batch.to(options.device)
             model.generate(  # type: ignore[operator]
                 input_ids=ids, attention_mask=(ids != pad).long(), num_beams=options.beam, do_sample=False,
                 min_new_tokens=options.words, max_new_tokens=options.words,

@@ -74,7 +74,7 @@ class Clock:
     def in_turns(self, ways: Mapping[str, Way], repeats: int) -> dict[str, float]:
         """Name → median seconds; the first round warms up."""
         rounds = [{name: self.seconds(way) for name, way in ways.items()} for _ in range(repeats + 1)][1:]
-        return {name: statistics.median(each[name] for each in rounds) for name in ways}
+        return {name: statistics.median(turn[name] for turn in rounds) for name in ways}
 
 
 def both_passes(function: Callable[..., Tensor], inputs: list[Tensor]) -> Way:
@@ -145,11 +145,11 @@ def measure_attention(sizes: list[int], device: torch.device, repeats: int) -> N
     clock, faster = Clock(device), {}
     print(f"### Attention, forward and backward, ms: {named(device)}\n")
     for words in sizes:
-        found = clock.in_turns(attention_ways(words, device), repeats)
+        times = clock.in_turns(attention_ways(words, device), repeats)
         if words == sizes[0]:
-            print(f"| words | {' | '.join(found)} | {DENSE} : {CONDITIONAL} |\n|{' ---: |' * (len(found) + 2)}")
-        faster[words] = found[DENSE] / found[CONDITIONAL]
-        cells = [f"{1e3 * seconds:,.3f}" for seconds in found.values()]
+            print(f"| words | {' | '.join(times)} | {DENSE} : {CONDITIONAL} |\n|{' ---: |' * (len(times) + 2)}")
+        faster[words] = times[DENSE] / times[CONDITIONAL]
+        cells = [f"{1e3 * seconds:,.3f}" for seconds in times.values()]
         print(f"| {words:,} | {' | '.join(cells)} | {faster[words]:.2f}× |", flush=True)
     slower = [words for words in sizes if faster[words] <= 1]
     first = next((words for words in sizes if words > max(slower, default=0)), None)
@@ -178,8 +178,8 @@ def measure_step(data: str, options: list[str], device: torch.device, repeats: i
 
     def several(batches: list[np.ndarray] = batches) -> None:
         for units, following in zip(batches, [*batches[1:], batches[0]], strict=True):
-            found = gradient(run, epoch.data, [units], "", following)
-            change_weights(run, found.sums["size"], found.norm)
+            summed = gradient(run, epoch.data, [units], "", following)
+            change_weights(run, summed.sums["size"], summed.norm)
 
     run.graphs = None
     with FlopCounterMode(display=False) as counter:  # which does not see what graphs compute
@@ -207,13 +207,13 @@ def print_kernels(several: Way, updates: int) -> None:
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         several()
         torch.cuda.synchronize()
-    each = [kernel for kernel in seen.key_averages() if kernel.self_device_time_total]  # others are calls on the host
-    each.sort(key=lambda kernel: -kernel.self_device_time_total)
-    busy = sum(kernel.self_device_time_total for kernel in each) / updates  # microseconds
-    calls = sum(kernel.count for kernel in each) / updates
+    events = [kernel for kernel in seen.key_averages() if kernel.self_device_time_total]  # others are calls on the host
+    events.sort(key=lambda kernel: -kernel.self_device_time_total)
+    busy = sum(kernel.self_device_time_total for kernel in events) / updates  # microseconds
+    calls = sum(kernel.count for kernel in events) / updates
     print(f"- the card works for {busy / 1e3:,.1f} ms of each, in {calls:,.0f} calls\n")
     print("| ms | calls | kernel, copy or fill |\n| ---: | ---: | --- |")
-    for kernel in each[:25]:
+    for kernel in events[:25]:
         milliseconds = kernel.self_device_time_total / updates / 1e3
         print(f"| {milliseconds:,.2f} | {kernel.count / updates:,.0f} | `{kernel.key[:90]}` |")
 

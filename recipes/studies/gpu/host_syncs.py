@@ -138,13 +138,13 @@ def main() -> None:
             with contextlib.redirect_stdout(nowhere):
                 options, save_dir = arguments.options.split(), Path(folder) / str(number)
                 if arguments.search:
-                    found = count_step(data, save_dir, arch, options)
+                    update = count_step(data, save_dir, arch, options)
                 else:
-                    found = count(data, save_dir, arch, options, kernels=False, updates=arguments.updates)
-            print(f"| `{arch}` | {sum(found.waits.values())} | {sum(found.launches.values()):,} |", flush=True)
-            tables = [found.waits] * arguments.lines + [found.launches] * arguments.launches
-            for (what, place), times in itertools.chain.from_iterable(table.most_common(60) for table in tables):
-                print(f"    {times:4} {what:32} {place}")
+                    update = count(data, save_dir, arch, options, kernels=False, updates=arguments.updates)
+            print(f"| `{arch}` | {sum(update.waits.values())} | {sum(update.launches.values()):,} |", flush=True)
+            tables = [update.waits] * arguments.lines + [update.launches] * arguments.launches
+            for (what, where), times in itertools.chain.from_iterable(table.most_common(60) for table in tables):
+                print(f"    {times:4} {what:32} {where}")
 
 
 def full_name(short: str) -> str:

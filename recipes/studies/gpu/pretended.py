@@ -291,7 +291,7 @@ def _sequences(q: Tensor, k: Tensor, at: Sequence[Tensor]) -> Iterator[tuple[sli
     """Of each sequence, its rows of q and k, and its scores (h, Lq, Lk)."""
     bounds = [x.tolist() for x in at]
     for *first, last in zip(*(itertools.pairwise(x) for x in bounds), strict=True):
-        i, j = (slice(*each) for each in (*first, last))
+        i, j = (slice(*span) for span in (*first, last))
         yield i, j, torch.einsum("qhd,khd->hqk", q[i].float(), k[j].float()) * q.shape[-1] ** -0.5
 
 

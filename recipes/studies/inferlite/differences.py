@@ -29,11 +29,11 @@ SECTIONS = {"classification": CLASSIFICATION, "similarity": SIMILARITY, "probing
 
 def by_seed(rows: Mapping[str, Tasks]) -> dict[str, dict[int, Tasks]]:
     """Encoder → seed → tasks."""
-    found: dict[str, dict[int, Tasks]] = {}
+    by_encoder: dict[str, dict[int, Tasks]] = {}
     for name, tasks in rows.items():
         encoder, seed = split_seed(name)
-        found.setdefault(encoder, {})[seed] = tasks
-    return found
+        by_encoder.setdefault(encoder, {})[seed] = tasks
+    return by_encoder
 
 
 def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
@@ -63,11 +63,11 @@ def differences(
     return np.array([mean(merit(mine[t]) - merit(theirs[t]) for t in known) for mine, theirs in both])
 
 
-def table(found: Mapping[str, Mapping[int, Tasks]], tasks: Sequence[str]) -> list[str]:
+def table(by_encoder: Mapping[str, Mapping[int, Tasks]], tasks: Sequence[str]) -> list[str]:
     """A row a pair; empty without one that has these tasks."""
     rows = [
-        (one, other, differences(found[one], found[other], tasks, trained=group(other) > 0))
-        for one, other in pairs(list(found))
+        (one, other, differences(by_encoder[one], by_encoder[other], tasks, trained=group(other) > 0))
+        for one, other in pairs(list(by_encoder))
     ]
     tested = [(one, other, compare(d, np.zeros_like(d))) for one, other, d in rows if len(d)]
     if not tested:
@@ -87,9 +87,9 @@ def body(argv: list[str]) -> None:
     )
     parser.add_argument("--results", type=Path, required=True, help="folder of docnmt-senteval's JSON files")
     options = parser.parse_args(argv)
-    found = by_seed(read_results(options.results)[0])
+    by_encoder = by_seed(read_results(options.results)[0])
     for title, tasks in SECTIONS.items():
-        if lines := table(found, tasks):
+        if lines := table(by_encoder, tasks):
             print("\n".join([f"### Differences in {title}", "", *lines, ""]))
 
 

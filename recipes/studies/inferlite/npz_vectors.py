@@ -21,9 +21,9 @@ def write_bin(path: Path, words: Sequence[str], vectors: np.ndarray, row: np.nda
     places = np.arange(len(words)) if row is None else row
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
-        for word, place in zip(words, places, strict=True):
+        for word, position in zip(words, places, strict=True):
             name = "_".join(word.split(" ")).replace("\n", "_")
-            file.write(name.encode() + b" " + vectors[place].astype("<f4").tobytes() + b"\n")
+            file.write(name.encode() + b" " + vectors[position].astype("<f4").tobytes() + b"\n")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -43,8 +43,8 @@ def word_content(sentences: Sequence[Sentence]) -> Rows:
     chosen = {word: str(i) for i, word in enumerate(ranked[COMMONEST : COMMONEST + PROBING_WORDS])}
     if len(chosen) < PROBING_WORDS:
         raise UserError(f"the sentences have {len(ranked):,} words in small letters; WordContent needs more of them")
-    found = [(chosen[hit[0]], s) for s in sentences if len(hit := [word for word in s if word in chosen]) == 1]
-    return balanced(found)
+    labelled = [(chosen[hit[0]], s) for s in sentences if len(hit := [word for word in s if word in chosen]) == 1]
+    return balanced(labelled)
 
 
 def bigram_shift(sentences: Sequence[Sentence], random: np.random.Generator) -> Rows:
@@ -53,8 +53,8 @@ def bigram_shift(sentences: Sequence[Sentence], random: np.random.Generator) -> 
     for number, sentence in enumerate(sentences):
         different = [i for i in range(len(sentence) - 2) if sentence[i].lower() != sentence[i + 1].lower()]
         if different and number % 2:
-            place = int(random.choice(different))
-            swapped = (*sentence[:place], sentence[place + 1], sentence[place], *sentence[place + 2 :])
+            position = int(random.choice(different))
+            swapped = (*sentence[:position], sentence[position + 1], sentence[position], *sentence[position + 2 :])
             rows.append(("I", swapped))
         else:
             rows.append(("O", sentence))
@@ -66,11 +66,11 @@ def balanced(rows: Rows) -> Rows:
     by_class: dict[str, Rows] = defaultdict(list)
     for row in rows:
         by_class[row[0]].append(row)
-    each = min(map(len, by_class.values()), default=0)
+    count = min(map(len, by_class.values()), default=0)
     kept = Counter[str]()
     result: Rows = []
     for label, sentence in rows:
-        if kept[label] < each:
+        if kept[label] < count:
             kept[label] += 1
             result.append((label, sentence))
     return result

@@ -54,9 +54,9 @@ def bit_report(codes: np.ndarray) -> tuple[int, float]:
     return int(((p == 0) | (p == 1)).sum()), float(entropy)
 
 
-def recall(found: np.ndarray, truth: np.ndarray) -> float:
+def recall(retrieved: np.ndarray, truth: np.ndarray) -> float:
     """The share of the true nearest that is among those found: (Q, TOP) row numbers each."""
-    hits = [len(set(a) & set(b)) / len(b) for a, b in zip(found.tolist(), truth.tolist(), strict=True)]
+    hits = [len(set(a) & set(b)) / len(b) for a, b in zip(retrieved.tolist(), truth.tolist(), strict=True)]
     return float(np.mean(hits))
 
 
@@ -90,10 +90,10 @@ def rows(name: str, sentences: Sequence[Sequence[str]], queries: np.ndarray, oth
     truth = nearest(nearest_cosine, vectors, queries)
 
     def row(how: str, search: Search, index: np.ndarray, bits: str) -> str:
-        found = nearest(search, index, queries)
+        retrieved = nearest(search, index, queries)
         together, alone = milliseconds(search, index, queries)
-        second = "" if other is None else f" {recall(found, other):.3f} |"
-        cells = f"{index[0].nbytes:,} | {together:.2f} | {alone:.1f} | {recall(found, truth):.3f} |{second} {bits}"
+        second = "" if other is None else f" {recall(retrieved, other):.3f} |"
+        cells = f"{index[0].nbytes:,} | {together:.2f} | {alone:.1f} | {recall(retrieved, truth):.3f} |{second} {bits}"
         return f"| {Path(name).name} | {how} | {cells} |"
 
     lines = [row("cosine", nearest_cosine, vectors, " | ")]

@@ -50,7 +50,7 @@ def read_fields(
         fields = split(line)
         if len(fields) <= max(places):
             raise UserError(f"{path}: line {number}: expected {max(places) + 1} fields, got '{line[:50]}'")
-        rows.append([" ".join(fields[place].split()) for place in places])
+        rows.append([" ".join(fields[column].split()) for column in places])
     return rows
 
 
@@ -116,8 +116,8 @@ def similarity(name: str, source: Path) -> Tables:
     """STS12 to STS16: a file of pairs and one of scores a subset; pairs without a score are left out."""
     tables: Tables = {}
     for subset in TASKS[name].files:
-        found = [subset, f"surprise.{subset}"]  # as two of STS12 are called
-        file = next((each for each in found if (source / f"STS.input.{each}.txt").exists()), subset)
+        stems = [subset, f"surprise.{subset}"]  # as two of STS12 are called
+        file = next((stem for stem in stems if (source / f"STS.input.{stem}.txt").exists()), subset)
         if subset in TASKS[name].optional and not (source / f"STS.input.{file}.txt").exists():
             continue
         pairs = read_fields(source / f"STS.input.{file}.txt", [0, 1])

@@ -139,8 +139,8 @@ def draw(bars: Mapping[str, Mapping[str, float]], path: Path) -> None:
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axis = figure.subplots()
     for shift, width in ((-0.2, "1"), (0.2, "3")):
-        drawn = {place: row[width] for place, row in enumerate(bars.values()) if width in row}
-        shown = axis.bar([place + shift for place in drawn], list(drawn.values()), 0.38, label=f"width {width}")
+        drawn = {position: row[width] for position, row in enumerate(bars.values()) if width in row}
+        shown = axis.bar([position + shift for position in drawn], list(drawn.values()), 0.38, label=f"width {width}")
         axis.bar_label(shown, fmt="%.1f", fontsize=8)
     axis.set_xticks(range(len(bars)), [name.replace("+", "\n+") for name in bars])
     axis.set_xlim(-0.5, len(bars) - 0.5)
@@ -167,8 +167,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--figure", type=Path, help="draw figure 2 there, a .png")
     options = parser.parse_args(argv)
-    found = find(options.runs, "*/train.jsonl") if options.runs else ()
-    folders = sorted((path.parent for path in found), key=lambda path: order(path.name))
+    logs = find(options.runs, "*/train.jsonl") if options.runs else ()
+    folders = sorted((path.parent for path in logs), key=lambda path: order(path.name))
     runs = {path.name: training(path) for path in folders}
     bars = figure_2(runs)
     stored, protocol = read_results(options.results)

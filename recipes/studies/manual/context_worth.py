@@ -53,7 +53,7 @@ class Report:
         """The sum of `values` (Q,) by that of `count`, with its interval; `of` (Q,) says of which sentences."""
         chosen = np.ones(len(values), dtype=bool) if of is None else of
         documents = self.asked.corpus.num_documents
-        sums = [np.bincount(self.asked.documents, each * chosen, documents) for each in (values, count)]  # (D,) each
+        sums = [np.bincount(self.asked.documents, part * chosen, documents) for part in (values, count)]  # (D,) each
         kept = np.flatnonzero(sums[1])
         draws = np.random.default_rng(self.seed).multinomial(len(kept), np.full(len(kept), 1 / len(kept)), SAMPLES)
         low, high = np.quantile((draws @ sums[0][kept]) / (draws @ sums[1][kept]), [0.025, 0.975])
@@ -128,11 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise UserError(f"{options.data}: expected a split with references, and one model of --path")
         asked = Asked.draw(corpus, options.per_document, options.seed)
         reader = Reader(loaded.models[0], loaded.task.max_doc_tokens, options.max_tokens)
-        found = losses(reader, asked, options.within, options.seed)
+        by_context = losses(reader, asked, options.within, options.seed)
     except UserError as error:
         parser.error(str(error))
     words = np.array([len(corpus.references[0][int(number)].split()) for number in asked.numbers])
-    report = Report(asked, found, corpus.target.lengths()[asked.numbers] + 1, words, options.seed)
+    report = Report(asked, by_context, corpus.target.lengths()[asked.numbers] + 1, words, options.seed)
     print(report)
     if options.json:
         of = {"model": [str(path) for path in loaded.paths], "data": str(options.data), "split": options.gen_subset}

@@ -111,7 +111,7 @@ def _keeping(units: Units, sentences: np.ndarray) -> np.ndarray:
 
 
 def _taken(units: Units, chosen: np.ndarray) -> Units:
-    return Units(**{each.name: getattr(units, each.name)[chosen] for each in fields(units)})
+    return Units(**{field.name: getattr(units, field.name)[chosen] for field in fields(units)})
 
 
 Documents = Callable[[int, int], np.ndarray]  # a document and a place in it → the sentences that stand there instead
@@ -120,10 +120,10 @@ Documents = Callable[[int, int], np.ndarray]  # a document and a place in it →
 def shuffled(corpus: ParallelCorpus, seed: int) -> Documents:
     """The document's own sentences in another order around the one at the place."""
 
-    def order(document: int, place: int) -> np.ndarray:
+    def order(document: int, position: int) -> np.ndarray:
         begin, end = corpus.document_offsets[document : document + 2]
-        others = np.random.default_rng([seed, document]).permutation(np.delete(np.arange(begin, end), place))
-        return np.insert(others, place, begin + place)
+        others = np.random.default_rng([seed, document]).permutation(np.delete(np.arange(begin, end), position))
+        return np.insert(others, position, begin + position)
 
     return order
 
@@ -133,13 +133,13 @@ def foreign(corpus: ParallelCorpus, seed: int) -> Documents:
     if corpus.num_documents < 2:
         raise UserError("foreign sentences: expected two documents at least, found one")
 
-    def other(document: int, place: int) -> np.ndarray:
+    def other(document: int, position: int) -> np.ndarray:
         begin, end = corpus.document_offsets[document : document + 2]
         numbers = np.concatenate([np.arange(begin), np.arange(end, corpus.num_sentences)])
         draw = np.random.default_rng([seed, document])
-        found = draw.choice(numbers, end - begin, replace=bool(len(numbers) < end - begin))
-        found[place] = begin + place
-        return found
+        drawn = draw.choice(numbers, end - begin, replace=bool(len(numbers) < end - begin))
+        drawn[position] = begin + position
+        return drawn
 
     return other
 
@@ -176,10 +176,10 @@ def losses(reader: Reader, asked: Asked, within: Sequence[int], seed: int) -> di
             bar.update(len(sentences))
             return reader.nll(text, units, sentences)
 
-        found = {"true": ask(corpus, reader.planned(corpus, None), numbers)}
-        found |= {f"within {k}": ask(corpus, reader.nearest(corpus, k), numbers) for k in within}
+        by_context = {"true": ask(corpus, reader.planned(corpus, None), numbers)}
+        by_context |= {f"within {k}": ask(corpus, reader.nearest(corpus, k), numbers) for k in within}
         for name, documents in changed.items():
             parts = [ask(text, reader.one_each(text, places), places) for text, places in made_up(asked, documents)]
-            found[name] = np.concatenate(parts)
-        found["none"] = ask(corpus, reader.planned(corpus, 0), numbers)
-    return found
+            by_context[name] = np.concatenate(parts)
+        by_context["none"] = ask(corpus, reader.planned(corpus, 0), numbers)
+    return by_context

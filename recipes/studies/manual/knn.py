@@ -79,8 +79,8 @@ class Store:
 
     def look_up(self, q: Tensor, neighbours: int, clusters: int) -> tuple[Tensor, Tensor]:
         """Squared distances of the nearest states to q (R, d) and what followed them, each (R, k); nearest first."""
-        found = [self._look_up(some, neighbours, clusters) for some in q.split(ROWS)]
-        distances, followed = zip(*found, strict=True)
+        parts = [self._look_up(some, neighbours, clusters) for some in q.split(ROWS)]
+        distances, followed = zip(*parts, strict=True)
         return torch.cat(distances), torch.cat(followed)
 
     def _look_up(self, q: Tensor, neighbours: int, clusters: int) -> tuple[Tensor, Tensor]:
@@ -88,8 +88,8 @@ class Store:
         lists = RowLists.of_spans(self.begins[near][:, None], self.begins.diff()[near][:, None])
         product = products(q[:, None], self.keys[:, None], lists)
         closeness = lists.padded(2 * product - self.squares[lists.rows])  # |q|² − distance²
-        best, place = closeness.topk(neighbours)
-        at = (lists.offsets[:-1, None] + place).clamp(max=len(lists.rows) - 1)
+        best, columns = closeness.topk(neighbours)
+        at = (lists.offsets[:-1, None] + columns).clamp(max=len(lists.rows) - 1)
         return q.square().sum(1, keepdim=True) - best, self.followed[lists.rows[at]]
 
 
@@ -101,8 +101,8 @@ def nearest(x: Tensor, centres: Tensor) -> Tensor:
 def mixed(logits: Tensor, distances: Tensor, followed: Tensor, temperature: float, weight: float) -> Tensor:
     """Log-probabilities (R, V) of the model and of the neighbours (R, k) together."""
     near = (-distances / temperature).softmax(1)
-    found = torch.zeros_like(logits).scatter_add_(1, followed, near)
-    return ((1 - weight) * logits.softmax(1) + weight * found).log()
+    retrieved = torch.zeros_like(logits).scatter_add_(1, followed, near)
+    return ((1 - weight) * logits.softmax(1) + weight * retrieved).log()
 
 
 @torch.inference_mode()
@@ -120,7 +120,7 @@ def chosen(model: Any, task: Any, store: Store, options: argparse.Namespace) -> 
                 losses[temperature, weight] -= float(((1 - weight) * own + weight * near).log().sum())
     for (temperature, weight), loss in losses.items():
         print(f"temperature {temperature:g}, weight {weight:g}: nll {loss / count:.4f}", file=sys.stderr)
-    return min(losses, key=lambda each: losses[each])
+    return min(losses, key=lambda pair: losses[pair])
 
 
 @torch.inference_mode()
@@ -140,15 +140,15 @@ def main() -> None:
     task: Any = loaded.task
     task.data_dir = options.data
     begun = time.monotonic()
-    keys, followed = (torch.cat(each) for each in zip(*states(model, task, "train"), strict=True))
+    keys, followed = (torch.cat(parts) for parts in zip(*states(model, task, "train"), strict=True))
     store = Store.of(keys, followed)
     print(f"{len(keys):,} states, {len(store.centres):,} clusters: {time.monotonic() - begun:.0f}s", file=sys.stderr)
     temperature, weight = chosen(model, task, store, options)
 
     def step(tokens: Tensor, state: Any) -> Tensor:
         features = model.advance(tokens, state)
-        found = store.look_up(features, options.neighbours, options.clusters)
-        return mixed(model.output(features), *found, temperature, weight)
+        neighbours = store.look_up(features, options.neighbours, options.clusters)
+        return mixed(model.output(features), *neighbours, temperature, weight)
 
     model.step = step
     corpus = task.corpus("test")

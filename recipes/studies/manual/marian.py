@@ -63,9 +63,9 @@ class TokenBatches(Dataset[dict[str, Tensor]]):
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, place: int) -> dict[str, Tensor]:
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
         assert self.corpus.target is not None
-        numbers = self.batches[place]
+        numbers = self.batches[index]
         source = padded([self.corpus.source[number] for number in numbers], PAD)
         labels = padded([self.corpus.target[number] for number in numbers], -100)
         begin, earlier = torch.full((len(numbers), 1), PAD), labels[:, :-1]
@@ -122,7 +122,7 @@ def nats(model: MarianMTModel, batches: TokenBatches) -> float:
 def translated(model: MarianMTModel, corpus: ParallelCorpus, beam: int) -> Iterator[list[int]]:
     """Each sentence's translation, in order."""
     order = np.argsort(corpus.source.lengths(), kind="stable")
-    found: dict[int, list[int]] = {}
+    translations: dict[int, list[int]] = {}
     for begin in range(0, len(order), 64):
         numbers = order[begin : begin + 64]
         source = padded([corpus.source[number] for number in numbers], PAD)
@@ -131,8 +131,8 @@ def translated(model: MarianMTModel, corpus: ParallelCorpus, beam: int) -> Itera
             input_ids=source, attention_mask=(source != PAD).long(), num_beams=beam, max_length=longest, do_sample=False
         )
         for number, row in zip(numbers.tolist(), out.tolist(), strict=True):
-            found[number] = [token for token in row if token not in (END, PAD)]
-    yield from (found[number] for number in range(len(order)))
+            translations[number] = [token for token in row if token not in (END, PAD)]
+    yield from (translations[number] for number in range(len(order)))
 
 
 def main() -> None:

@@ -46,8 +46,8 @@ def main() -> None:
     train, test = (read_layout(side(prefix, source)) for prefix in (options.train, options.test))
     references = test.align(side(options.test, target))
     memory = Memory(Words(), train.sentences, train.align(side(options.train, target)))
-    found = {line: memory.best(line, LEAST) for line in dict.fromkeys(test.sentences)}
-    translations = [match.translation if (match := found[line]) else line for line in test.sentences]
+    matches = {line: memory.best(line, LEAST) for line in dict.fromkeys(test.sentences)}
+    translations = [match.translation if (match := matches[line]) else line for line in test.sentences]
 
     def score(part: np.ndarray) -> dict[str, float | int]:
         spans = [np.flatnonzero(part[begin:end]) + begin for begin, end in pairwise(test.document_offsets)]

@@ -32,7 +32,7 @@ def chosen_lines(table: Path, column: str, values: list[str]) -> list[range]:
 def copy_lines(source: Path, target: Path, documents: list[range]) -> None:
     """The lines of `documents`, with an empty line between two."""
     lines = source.read_text(encoding="utf-8").split("\n")
-    target.write_text("\n\n".join("\n".join(lines[n] for n in each) for each in documents) + "\n", encoding="utf-8")
+    target.write_text("\n\n".join("\n".join(lines[n] for n in span) for span in documents) + "\n", encoding="utf-8")
 
 
 def main() -> None:

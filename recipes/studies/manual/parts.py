@@ -26,15 +26,15 @@ def scores(reference: Path, system: Path, other: Path) -> dict[str, Any]:
     """What docnmt-score prints of a system and its difference from another one."""
     files = ["--ref", reference, "--sys", system, "--paired", other, "--metrics", "TER"]
     command = [sys.executable, "-m", "docnmt.cli.score", *files, "--json"]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return found
+    printed: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return printed
 
 
-def difference(found: dict[str, Any]) -> dict[str, list[float]]:
+def difference(printed: dict[str, Any]) -> dict[str, list[float]]:
     """Of each metric the difference, its 95 % interval and p."""
     return {
-        each["metric"]: [round(each[name], 4) for name in ("difference", "low", "high", "p_value")]
-        for each in found["paired"]["metrics"]
+        metric["metric"]: [round(metric[name], 4) for name in ("difference", "low", "high", "p_value")]
+        for metric in printed["paired"]["metrics"]
     }
 
 
@@ -54,10 +54,10 @@ def main() -> None:
         }
         reference = options.reference if folder is None else new / "reference.txt"
         for system, file in files.items():
-            found = scores(reference, file, files["sentence"])
-            row = {"lines": found["sentences"], "documents": found["documents"]}
-            row |= {metric: round(found[metric], 2) for metric in METRICS} | {
-                "over the sentence model": difference(found)
+            printed = scores(reference, file, files["sentence"])
+            row = {"lines": printed["sentences"], "documents": printed["documents"]}
+            row |= {metric: round(printed[metric], 2) for metric in METRICS} | {
+                "over the sentence model": difference(printed)
             }
             if system not in ("sentence", "exact", "fuzzy"):
                 row["over the memory"] = difference(scores(reference, file, files["fuzzy"]))

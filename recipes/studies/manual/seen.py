@@ -105,22 +105,22 @@ def shares(path: Path, training: Sequence[str]) -> dict[str, Any]:
     by_runs = below_half_by_runs(lines, offsets, training)
     within = np.repeat(by_runs, np.diff(offsets))
     there = set(training)
-    found = {
+    masks = {
         "verbatim": np.array([line in there for line in lines], dtype=bool),
         "seen": seen_lines(lines, training),
         "nearly": nearly_seen_lines(lines, training),
     }
-    whole = {name: np.array([row[b:e].mean() for b, e in pairwise(offsets)]) for name, row in found.items()}
+    whole = {name: np.array([row[b:e].mean() for b, e in pairwise(offsets)]) for name, row in masks.items()}
     return {
         "lines": len(lines),
         "documents": len(offsets) - 1,
-        **{f"lines {name}": int(row.sum()) for name, row in found.items()},
+        **{f"lines {name}": int(row.sum()) for name, row in masks.items()},
         **{f"documents without a line {name}": int((share == 0).sum()) for name, share in whole.items()},
         **{f"documents below a tenth {name}": int((share < NEW).sum()) for name, share in whole.items()},
         **{f"documents from a half {name}": int((share >= 0.5).sum()) for name, share in whole.items()},
         "by runs: documents below a half": int(by_runs.sum()),
         "by runs: their lines": int(within.sum()),
-        **{f"by runs: their lines {name}": int((row & within).sum()) for name, row in found.items()},
+        **{f"by runs: their lines {name}": int((row & within).sum()) for name, row in masks.items()},
         **{f"by runs: without a line {name}": int((by_runs & (share == 0)).sum()) for name, share in whole.items()},
     }
 

@@ -33,7 +33,7 @@ def table(titles: list[str], body: list[list[str]]) -> Iterator[str]:
     yield ""
 
 
-def seen(found: Rows) -> Iterator[str]:
+def seen(by_name: Rows) -> Iterator[str]:
     """Of all lines and documents; then of the documents that the rule of docnmt-preprocess passes."""
     titles = ["training", "part", "lines", "verbatim", "seen", "nearly", "documents", "no line seen", "below a tenth"]
     yield from table(titles, [
@@ -41,7 +41,7 @@ def seen(found: Rows) -> Iterator[str]:
         + [share(row, f"lines {how}", "lines") for how in ("verbatim", "seen", "nearly")]
         + [f"{row['documents']:,}", share(row, "documents without a line seen", "documents"),
            share(row, "documents below a tenth seen", "documents")]
-        for name, row in found.items()
+        for name, row in by_name.items()
     ])  # fmt: skip
     titles = [
         "training",
@@ -57,15 +57,15 @@ def seen(found: Rows) -> Iterator[str]:
         [*name.removesuffix(".json").split("/"), f"{row['by runs: documents below a half']:,}", f"{row[own]:,}"]
         + [share(row, f"{own} {how}", own) for how in ("verbatim", "seen")]
         + [f"{row['by runs: without a line verbatim']:,}"]
-        for name, row in found.items() if name.split("/")[0] in ("manual", "help", "handbooks", "wesnoth")
+        for name, row in by_name.items() if name.split("/")[0] in ("manual", "help", "handbooks", "wesnoth")
     ])  # fmt: skip
 
 
-def memory(found: Rows) -> Iterator[str]:
+def memory(by_name: Rows) -> Iterator[str]:
     """Scores of the most similar training line's translation."""
     body = [
         [*name.removesuffix(".json").split("/"), f"{row['lines']:,}", *(f"{row[metric]:.2f}" for metric in METRICS)]
-        for name, row in found.items()
+        for name, row in by_name.items()
     ]
     yield from table(["memory", "part of the test text", "lines", *METRICS], body)
 
@@ -78,10 +78,10 @@ def over(row: dict[str, Any], other: str) -> str:
     return f"{difference:+.2f} ({low:+.2f} to {high:+.2f}), p {p:.3f}".replace("-", "−").replace("p 0.", "p .")
 
 
-def systems(found: Rows) -> Iterator[str]:
+def systems(by_name: Rows) -> Iterator[str]:
     """Scores of systems, a table for each part of the test text."""
-    for part in dict.fromkeys(name.rpartition("/")[0] for name in found):
-        rows = {name.rpartition("/")[2].removesuffix(".json"): row for name, row in found.items() if part in name}
+    for part in dict.fromkeys(name.rpartition("/")[0] for name in by_name):
+        rows = {name.rpartition("/")[2].removesuffix(".json"): row for name, row in by_name.items() if part in name}
         body = [
             [system, over(row, "over the sentence model"), *(f"{row[metric]:.2f}" for metric in METRICS)]
             for system, row in rows.items()
@@ -90,7 +90,7 @@ def systems(found: Rows) -> Iterator[str]:
         what = f"{part.replace('/', ', ')}: {lines:,} lines in {documents} documents"
         yield from table([what, "s-BLEU over the sentence model", *METRICS], body)
     body = []
-    for name, row in found.items():
+    for name, row in by_name.items():
         if "over the memory" in row:
             corpus, part, system = name.removesuffix(".json").split("/")
             body.append([system, f"{corpus}, {part}", over(row, "over the memory")])
@@ -102,10 +102,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kept", type=Path, metavar="FILE.jsonl")
     path = parser.parse_args().kept
-    found = {name: row["json"] for name, row in rows(path).items()}
-    first = next(iter(found.values()))
+    by_name = {name: row["json"] for name, row in rows(path).items()}
+    first = next(iter(by_name.values()))
     kind = systems if "over the sentence model" in first else memory if "s-BLEU" in first else seen
-    print("\n".join(kind(found)))
+    print("\n".join(kind(by_name)))
 
 
 if __name__ == "__main__":

@@ -63,16 +63,16 @@ def mentions(sentences: Sequence[str], document_offsets: Sequence[int]) -> list[
     having = Counter(word for document in documents for word in frozenset().union(*document))
     most = max(LEAST, len(documents) // SHARE)
     terms = {word for word, count in having.items() if count <= most and len(word) >= LETTERS}
-    found = []
+    mentioned = []
     for number, (document, begin) in enumerate(zip(documents, document_offsets, strict=False)):
         total, before = Counter(word for sentence in document for word in sentence), Counter[str]()
-        for place, sentence in enumerate(document):
+        for position, sentence in enumerate(document):
             for term in sorted(sentence & terms):
                 kind = "later" if before[term] else "first" if total[term] > 1 else "single"
-                title = ("title",) if place and term in document[0] else ()
-                found.append(Mention(number, begin + place, term, ("all", *title, kind)))
+                title = ("title",) if position and term in document[0] else ()
+                mentioned.append(Mention(number, begin + position, term, ("all", *title, kind)))
             before.update(sentence)
-    return found
+    return mentioned
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +83,14 @@ class Counts:
     right: np.ndarray
 
     @classmethod
-    def of(cls, kind: str, found: Sequence[Mention], systems: Sequence[Sequence[str | None]], documents: int) -> Counts:
+    def of(
+        cls, kind: str, mentioned: Sequence[Mention], systems: Sequence[Sequence[str | None]], documents: int
+    ) -> Counts:
         """`systems` have None where they translate nothing."""
-        asked = [m for m in found if kind in m.kinds and systems[0][m.sentence] is not None]
+        asked = [m for m in mentioned if kind in m.kinds and systems[0][m.sentence] is not None]
         where = np.array([m.document for m in asked], dtype=np.int64)
         right = [[m.term in words(system[m.sentence] or "") for m in asked] for system in systems]
-        counts = [np.bincount(where, np.array(each, dtype=float), documents) for each in right]
+        counts = [np.bincount(where, np.array(hits, dtype=float), documents) for hits in right]
         return cls(np.bincount(where, minlength=documents), np.array(counts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,13 +139,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 systems[-1][number] = text
     except UserError as error:
         parser.error(str(error))
-    found = mentions(reference.sentences, reference.document_offsets)
+    mentioned = mentions(reference.sentences, reference.document_offsets)
     documents = len(reference.document_offsets) - 1
-    content = {kind: Counts.of(kind, found, systems, documents).to_dict() for kind in KINDS}
+    content = {kind: Counts.of(kind, mentioned, systems, documents).to_dict() for kind in KINDS}
     print("\t".join(["terms", "mentions", *map(str, options.sys), *("difference" for _ in options.sys[1:])]))
     for kind, row in content.items():
         accuracy = [f"{value:.1f} %" for value in row["accuracy"]]
-        against = [f"{each['difference']:+.1f} [{each['low']:+.1f}, {each['high']:+.1f}]" for each in row["against"]]
+        against = [f"{gap['difference']:+.1f} [{gap['low']:+.1f}, {gap['high']:+.1f}]" for gap in row["against"]]
         print("\t".join([kind, f"{row['mentions']:,}", *accuracy, *against]))
     if options.json:
         share = options.prefix_references

@@ -73,8 +73,8 @@ class Memory:
     def best(self, source: str, least: float) -> Match | None:
         """The most similar sentence's, if one is so similar at least."""
         score = Levenshtein.normalized_similarity
-        found = process.extractOne(self.words.encode(source), self.sources, scorer=score, score_cutoff=least)
-        return found and Match(found[1], self.targets[found[2]])
+        nearest = process.extractOne(self.words.encode(source), self.sources, scorer=score, score_cutoff=least)
+        return nearest and Match(nearest[1], self.targets[nearest[2]])
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ class Desk:
 
     def matches(self, training: Memory, least: float) -> list[Match | None]:
         """For each sentence that is not given the best of its document and of the training text."""
-        found = []
+        chosen = []
         for sources, targets, rest in self.documents:
             memories = (Memory(training.words, sources, targets), training)
             for sentence in rest:
                 matches = [match for memory in memories if (match := memory.best(sentence, least))]
-                found.append(max(matches, key=lambda match: match.similarity, default=None))
-        return found
+                chosen.append(max(matches, key=lambda match: match.similarity, default=None))
+        return chosen
 
     def score(self, translations: Sequence[str], tokenize: str) -> Scores:
         """Against the references."""
@@ -156,11 +156,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             training = Memory(training.words, train.sentences, targets)
     except UserError as error:
         parser.error(str(error))
-    found = desk.matches(training, min(options.threshold))
+    matches = desk.matches(training, min(options.threshold))
     print("\t".join(["threshold", "replaced", *METRICS]))
     _show("none", 0, desk.score(desk.translations, tokenize))
     for threshold in options.threshold:
-        replaced = [match if match and match.similarity >= threshold else None for match in found]
+        replaced = [match if match and match.similarity >= threshold else None for match in matches]
         texts = [match.translation if match else own for match, own in zip(replaced, desk.translations, strict=True)]
         _show(f"{threshold:g}", len(texts) - replaced.count(None), desk.score(texts, tokenize))
         if options.out:

@@ -42,7 +42,7 @@ def unseen(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
 def write(path: Path, documents: Iterable[list[str]]) -> None:
     """An empty line between documents; those of which nothing is left are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join("\n".join(each) for each in documents if each) + "\n", encoding="utf-8")
+    path.write_text("\n\n".join("\n".join(document) for document in documents if document) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -60,10 +60,10 @@ def main() -> None:
         text = read_documents(file)
         if len(text) != len(documents):
             raise SystemExit(f"error: {file} has {len(text)} documents, and the split {len(documents)}")
-        write(args.out / "documents" / name, (each for each, new in zip(text, documents, strict=True) if new))
+        write(args.out / "documents" / name, (document for document, new in zip(text, documents, strict=True) if new))
         if sum(map(len, text)) == len(sentences):
             new = iter(sentences.tolist())
-            write(args.out / "lines" / name, ([line for line in each if next(new)] for each in text))
+            write(args.out / "lines" / name, ([line for line in document if next(new)] for document in text))
     print(f"{documents.sum():,} of {len(documents):,} documents, {sentences.sum():,} of {len(sentences):,} sentences")
 
 

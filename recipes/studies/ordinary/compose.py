@@ -45,19 +45,19 @@ def spread(documents: Sequence[Document]) -> Counter[str]:
 
 def dependent(document: Document, documents_with: Counter[str]) -> Counter[str]:
     """Count the document's context-dependent lines by the first rule that finds them."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     earlier: set[str] = set()
     for number, (en, de) in enumerate(document.lines):
         source = words(en)
         if number:
             if IT & {*source} and not OTHERS & {*source} and any(map(GENDERED.fullmatch, WORD.findall(de))):
-                found["pronoun"] += 1
+                counts["pronoun"] += 1
             elif 2 <= len(source) <= LONGEST_ANSWER and en.rstrip().endswith((".", "!", "?", "…")):
-                found["answer"] += 1
+                counts["answer"] += 1
             elif any(w in earlier and len(w) > 3 and documents_with[w] <= RARE and not w.isdigit() for w in source):
-                found["word"] += 1
+                counts["word"] += 1
         earlier |= {*source}
-    return found
+    return counts
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,14 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     repeated: set[int] = set()
     for domain, ranked in sorted(domains.items()):
         wanted = options.share * sum(len(documents[number].lines) for _, number in ranked)
-        lines = found = 0
+        lines = hits = 0
         for _, number in sorted(ranked):
             if lines >= wanted:
                 break
             repeated.add(number)
             lines += len(documents[number].lines)
-            found += counts[number].total()
-        print(f"{domain}: {found / lines:.1%} of the lines of the repeated documents depend on context")
+            hits += counts[number].total()
+        print(f"{domain}: {hits / lines:.1%} of the lines of the repeated documents depend on context")
     order = [number for number in range(len(documents)) for _ in range(options.times if number in repeated else 1)]
     random.Random(1).shuffle(order)
     write(options.out, [documents[number] for number in order], tagged=False)

@@ -12,7 +12,7 @@ text=ordinary/text/plain
 if [ ! -e ordinary/bin-test/meta.json ]; then
     python "$study/prepare.py" "$DATA/docmix_ende" ordinary/text --tests "${tests[@]/#/$DATA/docmix_tests/}"
     for side in en de; do
-        for each in "${tests[@]}"; do cat "$text/$each.test.$side"; echo; done > $text/tests.$side
+        for corpus in "${tests[@]}"; do cat "$text/$corpus.test.$side"; echo; done > $text/tests.$side
     done
     docnmt-preprocess -s en -t de --srcdict ordinary/bin-plain --testpref $text/tests --destdir ordinary/bin-test
 fi
@@ -57,21 +57,21 @@ paste -d '\t' $text/tests.en $text/tests.de | awk 'NR == FNR {seen[$0]; next} $0
     ordinary/rerank/train.pairs - > ordinary/rerank/unseen.lines
 seq "$(wc -l < $text/tests.de)" > ordinary/rerank/tests.lines
 first=1
-for each in "${tests[@]}"; do
-    last=$((first + $(wc -l < $text/$each.test.de) - 1))
-    seq $first $last > ordinary/rerank/$each.lines
+for corpus in "${tests[@]}"; do
+    last=$((first + $(wc -l < $text/$corpus.test.de) - 1))
+    seq $first $last > ordinary/rerank/$corpus.lines
     first=$((last + 2))
 done
 scored() { # NAME SYSTEM PAIRED [FOREIGN]: of each set
-    local name=$1 each file
-    for each in tests unseen "${tests[@]}"; do
+    local name=$1 part file
+    for part in tests unseen "${tests[@]}"; do
         for file in $text/tests.de ordinary/rerank/{document,sentence}.[123]/{best,none,true,foreign}; do
             [ -e $file ] || continue
-            mkdir -p ordinary/rerank/$each/$(basename $(dirname $file))
-            awk 'NR == FNR {wanted[$1]; next} FNR in wanted' ordinary/rerank/$each.lines $file \
-                > ordinary/rerank/$each/$(basename $(dirname $file))/$(basename $file)
+            mkdir -p ordinary/rerank/$part/$(basename $(dirname $file))
+            awk 'NR == FNR {wanted[$1]; next} FNR in wanted' ordinary/rerank/$part.lines $file \
+                > ordinary/rerank/$part/$(basename $(dirname $file))/$(basename $file)
         done
-        (cd ordinary/rerank/$each && docnmt-score --ref plain/tests.de --sys $2 --paired $3 ${4:+--foreign $4} --json \
+        (cd ordinary/rerank/$part && docnmt-score --ref plain/tests.de --sys $2 --paired $3 ${4:+--foreign $4} --json \
             > $name.json)
     done
 }

@@ -20,12 +20,12 @@ Losses = dict[str, float]  # nll, and of a model that reads context nll_foreign 
 
 def losses(folder: Path) -> dict[int, Losses]:
     """The last validation of each seed of a system."""
-    found = {}
+    by_seed = {}
     for path in find(folder, "*/model/train.jsonl"):
         events = [json.loads(line) for line in read_text(path).splitlines()]
         seed = int(path.parts[-3].removeprefix("seed-"))
-        found[seed] = [event for event in events if event["event"] == "valid"][-1]
-    return found
+        by_seed[seed] = [event for event in events if event["event"] == "valid"][-1]
+    return by_seed
 
 
 def spread(values: Sequence[float]) -> str:

@@ -60,7 +60,7 @@ def measure(data: str, options: list[str], updates: int, rounds: int) -> None:
 def beside(work: Callable[[], Line]) -> list[Line]:
     """What it gives twice, at the same time."""
     with ThreadPoolExecutor(2) as pool:
-        return [each.result() for each in [pool.submit(work), pool.submit(work)]]
+        return [future.result() for future in [pool.submit(work), pool.submit(work)]]
 
 
 def train(data: str, options: list[str], updates: int, processes: int) -> Line:

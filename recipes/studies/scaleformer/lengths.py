@@ -38,19 +38,19 @@ Measured = dict[str, dict[str, dict[str, list[Bin]]]]
 
 def read(folder: Path) -> Measured:
     """Of all systems whose measurement is there."""
-    found: Measured = {}
+    measured: Measured = {}
     for path in sorted(folder.glob("*/*/positions.json")):
         splits = json.loads(path.read_text(encoding="utf-8"))["splits"]
-        found.setdefault(path.parent.name, {})[path.parent.parent.name] = splits
-    return found
+        measured.setdefault(path.parent.name, {})[path.parent.parent.name] = splits
+    return measured
 
 
 def average(bins: Sequence[Bin]) -> tuple[float, float]:
     """Nats and share over all subwords of the bins."""
-    subwords = sum(each["subwords"] for each in bins)
+    subwords = sum(span["subwords"] for span in bins)
     nats, right = (
-        sum(each["subwords"] * value for each, value in zip(bins, values, strict=True)) / subwords
-        for values in zip(*((each["nats"], each["right"]) for each in bins), strict=True)
+        sum(span["subwords"] * value for span, value in zip(bins, values, strict=True)) / subwords
+        for values in zip(*((span["nats"], span["right"]) for span in bins), strict=True)
     )
     return nats, right
 
@@ -58,14 +58,14 @@ def average(bins: Sequence[Bin]) -> tuple[float, float]:
 def table(measured: Measured) -> Iterator[str]:
     """Markdown, a row a system."""
     heads = [f"{length}: right, %" for length in SPLITS.values()] + [f"{length}: nats" for length in SPLITS.values()]
-    places = {each["first"] for seeds in measured.values() for bins in seeds.values() for each in bins["test2"]} - {0}
+    places = {span["first"] for seeds in measured.values() for bins in seeds.values() for span in bins["test2"]} - {0}
     heads += [f"{length}: nats, first {min(places)} places" for length in list(SPLITS.values())[1:]]
     yield f"| | seeds | {' | '.join(heads)} |"
     yield f"| --- | ---: |{' ---: |' * len(heads)}"
     for system, seeds in measured.items():
-        right = {split: [100 * average(each[split])[1] for each in seeds.values()] for split in SPLITS}
-        nats = {split: mean(average(each[split])[0] for each in seeds.values()) for split in SPLITS}
-        trained = {s: mean(each[s][0]["nats"] for each in seeds.values()) for s in list(SPLITS)[1:]}
+        right = {split: [100 * average(splits[split])[1] for splits in seeds.values()] for split in SPLITS}
+        nats = {split: mean(average(splits[split])[0] for splits in seeds.values()) for split in SPLITS}
+        trained = {s: mean(splits[s][0]["nats"] for splits in seeds.values()) for s in list(SPLITS)[1:]}
         cells = [spread(r, 1) for r in right.values()]
         cells += [f"{value:.4f}" for value in (*nats.values(), *trained.values())]
         yield f"| {system} | {len(seeds)} | {' | '.join(cells)} |"
@@ -88,9 +88,9 @@ def draw(measured: Measured, path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(7.5, 4.2), layout="constrained")
     split = list(SPLITS)[-1]
     for number, (system, seeds) in enumerate(measured.items()):
-        bins = [[each for each in found[split] if each["subwords"] > 1000] for found in seeds.values()]
-        first = [each["first"] for each in bins[0]]
-        curve = [mean(each["nats"] for each in row) for row in zip(*bins, strict=True)]
+        bins = [[span for span in splits[split] if span["subwords"] > 1000] for splits in seeds.values()]
+        first = [span["first"] for span in bins[0]]
+        curve = [mean(span["nats"] for span in row) for row in zip(*bins, strict=True)]
         axes.plot(first, curve, marker="o", label=system, linestyle=("-", "--", ":")[number // 10])
     axes.set(xlabel="place in the document, from", ylabel="nats a subword", ylim=(0, None))
     axes.legend(frameon=False, fontsize=8, ncols=2)
@@ -107,8 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     measured: Measured = {}
     try:
         for work in options.work:
-            found = read(work) if work.is_dir() else json.loads(work.read_text(encoding="utf-8"))
-            for system, seeds in found.items():
+            systems = read(work) if work.is_dir() else json.loads(work.read_text(encoding="utf-8"))
+            for system, seeds in systems.items():
                 measured.setdefault(system, {}).update(seeds)
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")

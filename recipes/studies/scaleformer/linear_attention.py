@@ -60,12 +60,12 @@ Algorithm = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 def peers(compiled: bool) -> dict[str, Algorithm]:
     """Other ways to what figure 5 measures, masked."""
-    found: dict[str, Algorithm] = {"chunked": chunked}
+    algorithms: dict[str, Algorithm] = {"chunked": chunked}
     if compiled:
-        found["chunked, compiled"] = torch.compile(partial(chunked, features=plain_features), dynamic=False)
+        algorithms["chunked, compiled"] = torch.compile(partial(chunked, features=plain_features), dynamic=False)
     if find_spec("fast_transformers"):
-        found["fast-transformers"] = fast_transformers
-    return found
+        algorithms["fast-transformers"] = fast_transformers
+    return algorithms
 
 
 def figures(causal: bool, compiled: bool) -> dict[str, dict[str, Algorithm]]:
@@ -117,16 +117,16 @@ def gigabytes(name: str, title: str, length: int) -> float:
 def measure(title: str, algorithms: dict[str, Algorithm], options: argparse.Namespace) -> dict[str, Series]:
     """Prints the tables of one figure; seconds by passes."""
     ratios = [(name, "linear") for name in algorithms if name != "linear"]
-    found = {}
+    by_passes = {}
     for passes, timed in (("forward + backward", forward_backward), ("forward", forward))[options.forward :]:
-        series = found[passes] = Series(repeats=options.repeats, limit=options.limit)
+        series = by_passes[passes] = Series(repeats=options.repeats, limit=options.limit)
         for length in options.lengths:
             tensors = inputs(length)
             fitting = [name for name in algorithms if gigabytes(name, title, length) <= options.memory]
             series.add(length, {name: timed(algorithms[name], tensors) for name in fitting})
         names = list(algorithms)
         print_series(f"{title}: {passes}, ms", series, names, unit="tokens", ratios=ratios, least=1024)
-    return found
+    return by_passes
 
 
 def print_shapes(length: int, repeats: int) -> None:
@@ -266,8 +266,8 @@ def main() -> None:
     if "step" in options.what:
         print_decoding_step()
     if options.plot is not None:
-        for passes in dict.fromkeys(passes for found in results.values() for passes in found):
-            plot({title: found[passes] for title, found in results.items()}, options.plot, passes)
+        for passes in dict.fromkeys(passes for by_passes in results.values() for passes in by_passes):
+            plot({title: by_passes[passes] for title, by_passes in results.items()}, options.plot, passes)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.width < 1:
         parser.error(f"--width: expected at least 1, got {options.width}")
-    found: dict[str, list[dict[str, float]]] = {}
+    by_split: dict[str, list[dict[str, float]]] = {}
     try:
         loaded = load_models(ModelsConfig(path=options.path, device=options.device))
         check_vocabulary(loaded, options.data)
@@ -63,19 +63,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if corpus.target is None:
                 raise UserError(f"{options.data}: the split {split} has no references")
             sums = by_place(model, corpus, options.width, str(model.output.weight.device))
-            found[split] = [
+            by_split[split] = [
                 {"first": n * options.width, "subwords": count, "nats": nats / count, "right": right / count}
                 for n, (nats, right, count) in enumerate(sums.tolist())
                 if count
             ]
     except UserError as error:
         parser.error(str(error))
-    for split, rows in found.items():
+    for split, rows in by_split.items():
         print(f"\n### {split}\n\n| from place | subwords | nats | right, % |\n| ---: | ---: | ---: | ---: |")
         for row in rows:
             print(f"| {row['first']:,} | {row['subwords']:,.0f} | {row['nats']:.4f} | {100 * row['right']:.1f} |")
     if options.json:
-        write_json(options.json, {"model": [str(path) for path in loaded.paths], "splits": found})
+        write_json(options.json, {"model": [str(path) for path in loaded.paths], "splits": by_split})
 
 
 if __name__ == "__main__":

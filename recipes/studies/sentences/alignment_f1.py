@@ -36,31 +36,31 @@ class Piece:
 def documents(prefix: Path, languages: list[str]) -> list[list[tuple[str, str, Unit]]]:
     """The sentences of each document, source and target, with section and paragraph."""
     files = [Path(f"{prefix}.{ending}") for ending in (*languages, "levels.tsv")]
-    found: list[list[tuple[str, str, Unit]]] = [[]]
+    corpus: list[list[tuple[str, str, Unit]]] = [[]]
     for source, target, levels in zip(*(file.read_text(encoding="utf-8").split("\n") for file in files), strict=True):
         if source:
             section, paragraph = levels.split("\t")[:2]
-            found[-1].append((source, target, (section, paragraph)))
-        elif found[-1]:
-            found.append([])
-    return [each for each in found if each]
+            corpus[-1].append((source, target, (section, paragraph)))
+        elif corpus[-1]:
+            corpus.append([])
+    return [document for document in corpus if document]
 
 
 def change(side: list[Piece], number: int, kind: str, draw: random.Random) -> None:
     """Merge, divide or take out the sentence that has `number`; nothing where that cannot be done."""
-    place = next((k for k, piece in enumerate(side) if number in piece.was), None)
-    if place is None:
+    position = next((k for k, piece in enumerate(side) if number in piece.was), None)
+    if position is None:
         return
-    own, words = side[place], side[place].text.split()
+    own, words = side[position], side[position].text.split()
     if kind == "delete" and len(side) > 1:
-        del side[place]
-    elif kind == "merge" and place + 1 < len(side) and side[place + 1].unit == own.unit:
-        after = side.pop(place + 1)
-        side[place] = Piece(f"{own.text} {after.text}", own.unit, own.was | after.was)
+        del side[position]
+    elif kind == "merge" and position + 1 < len(side) and side[position + 1].unit == own.unit:
+        after = side.pop(position + 1)
+        side[position] = Piece(f"{own.text} {after.text}", own.unit, own.was | after.was)
     elif kind == "divide" and len(words) >= 4:
         cut = draw.randint(max(1, len(words) // 3), max(2, 2 * len(words) // 3))
         parts = (" ".join(words[:cut]), " ".join(words[cut:]))
-        side[place : place + 1] = [Piece(part, own.unit, set(own.was)) for part in parts]
+        side[position : position + 1] = [Piece(part, own.unit, set(own.was)) for part in parts]
 
 
 def expected(sides: tuple[list[Piece], list[Piece]]) -> set[Bead]:
@@ -76,11 +76,11 @@ def expected(sides: tuple[list[Piece], list[Piece]]) -> set[Bead]:
         first, *rest = piece.was
         for other in rest:
             group[root(other)] = root(first)
-    found: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    beads: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for side, pieces in enumerate(sides):
         for k, piece in enumerate(pieces):
-            found[root(min(piece.was))][side].append(k)
-    return {Bead(tuple(source), tuple(target)) for source, target in found.values()}
+            beads[root(min(piece.was))][side].append(k)
+    return {Bead(tuple(source), tuple(target)) for source, target in beads.values()}
 
 
 def measure(
@@ -92,13 +92,13 @@ def measure(
     """Precision, recall and F1 over all documents."""
     draw, both, there, here = random.Random(seed), 0, 0, 0
     for document in corpus:
-        sides = tuple([Piece(each[side], each[2], {n}) for n, each in enumerate(document)] for side in (0, 1))
+        sides = tuple([Piece(row[side], row[2], {n}) for n, row in enumerate(document)] for side in (0, 1))
         for number in [n for n in range(len(document)) if draw.random() < share]:
             change(draw.choice(sides), number, draw.choice(["merge", "divide", "delete"]), draw)
         one, other = (AlignedSide([piece.text for piece in side], [piece.unit for piece in side]) for side in sides)
         wanted = {bead for bead in expected((sides[0], sides[1])) if bead.source and bead.target}
-        found = {bead for bead in aligned(one, other) if bead.source and bead.target}
-        both, there, here = both + len(wanted & found), there + len(wanted), here + len(found)
+        proposed = {bead for bead in aligned(one, other) if bead.source and bead.target}
+        both, there, here = both + len(wanted & proposed), there + len(wanted), here + len(proposed)
     f1 = 2 * both / (here + there)
     return f"precision {both / here:.4f}, recall {both / there:.4f}, F1 {f1:.4f} ({there:,} pairs)"
 

@@ -25,21 +25,21 @@ Split = Callable[[str], Sequence[str]]
 
 def splitters(language: str) -> dict[str, Split]:
     """What is installed, by name."""
-    found: dict[str, Split] = {"docnmt": splitter("rules", language)}
+    installed: dict[str, Split] = {"docnmt": splitter("rules", language)}
     if importlib.util.find_spec("sentencex"):
         import sentencex
 
-        found["sentencex"] = partial(sentencex.segment, language)
-        found["sentencex, mended"] = splitter("sentencex", language)
+        installed["sentencex"] = partial(sentencex.segment, language)
+        installed["sentencex, mended"] = splitter("sentencex", language)
     if importlib.util.find_spec("sentence_splitter"):
         from sentence_splitter import split_text_into_sentences
 
-        found["sentence-splitter"] = partial(split_text_into_sentences, language=language)
+        installed["sentence-splitter"] = partial(split_text_into_sentences, language=language)
     if importlib.util.find_spec("pysbd"):
         import pysbd
 
-        found["pysbd"] = pysbd.Segmenter(language=language, clean=False).segment
-    return found
+        installed["pysbd"] = pysbd.Segmenter(language=language, clean=False).segment
+    return installed
 
 
 def ends(sentences: Sequence[str]) -> set[int]:
@@ -59,8 +59,8 @@ def main() -> None:
     print(f"{len(layout.sentences):,} sentences in {len(documents):,} documents")
     for name, split in splitters(options.language).items():
         pairs = [(ends(document), ends(split(" ".join(document)))) for document in documents]
-        right, wanted, found = (sum(map(len, sets)) for sets in zip(*((a & b, a, b) for a, b in pairs), strict=True))
-        precision, recall, f1 = 100 * right / max(found, 1), 100 * right / wanted, 200 * right / (found + wanted)
+        right, wanted, cut = (sum(map(len, sets)) for sets in zip(*((a & b, a, b) for a, b in pairs), strict=True))
+        precision, recall, f1 = 100 * right / max(cut, 1), 100 * right / wanted, 200 * right / (cut + wanted)
         print(f"{name:<18} precision {precision:5.1f}  recall {recall:5.1f}  F1 {f1:5.1f}")
 
 

@@ -43,17 +43,17 @@ def exported(model: Path, form: str, name: str, folder: Path) -> Path | None:
 
 def opened(model: Path, folder: Path, task: Task) -> dict[str, Apart]:
     """The toolkits that are there and can express the model."""
-    found = {OURS: Apart(partial(docnmt, None), model, task)}
+    toolkits = {OURS: Apart(partial(docnmt, None), model, task)}
     if multiplies_eight_bits():
-        found[OURS_INT8] = Apart(partial(docnmt, EightBitLinear), model, task)
+        toolkits[OURS_INT8] = Apart(partial(docnmt, EightBitLinear), model, task)
     if multiplies_bfloat16():
-        found[OURS_BF16] = Apart(partial(docnmt, BFloat16Linear), model, task)
+        toolkits[OURS_BF16] = Apart(partial(docnmt, BFloat16Linear), model, task)
     if installed("ctranslate2", CT2) and (ct2 := exported(model, "ctranslate2", CT2, folder / "ct2")):
-        found[CT2] = Apart(partial(ctranslate2, "float32"), ct2, task)
-        found[INT8] = Apart(partial(ctranslate2, "int8"), ct2, task)
+        toolkits[CT2] = Apart(partial(ctranslate2, "float32"), ct2, task)
+        toolkits[INT8] = Apart(partial(ctranslate2, "int8"), ct2, task)
     if installed("transformers", MARIAN) and (hf := exported(model, "hf-marian", MARIAN, folder / "marian")):
-        found[MARIAN] = Apart(marian, hf, task)
-    return found
+        toolkits[MARIAN] = Apart(marian, hf, task)
+    return toolkits
 
 
 def fastest(toolkit: Apart, sizes: Sequence[int]) -> int:
@@ -71,8 +71,8 @@ def bleu(model: Path, reference: Path, count: int) -> Callable[[Pieces], str]:
     lines = reference.read_text(encoding="utf-8").splitlines()
     right = [line for line in lines if line.strip()][:count]
 
-    def score(found: Pieces) -> str:
-        texts = [task.target_tokenizer.decode([number[piece] for piece in pieces]) for pieces in found]
+    def score(translations: Pieces) -> str:
+        texts = [task.target_tokenizer.decode([number[piece] for piece in pieces]) for pieces in translations]
         return f"{sacrebleu.corpus_bleu(texts, [right]).score:.2f}"
 
     return score
@@ -81,21 +81,21 @@ def bleu(model: Path, reference: Path, count: int) -> Callable[[Pieces], str]:
 def compare(toolkits: dict[str, Apart], task: Task, sizes: Sequence[int], repeats: int, score: Any) -> None:
     """Print the table."""
     best = {name: fastest(toolkit, sizes) for name, toolkit in toolkits.items()}
-    found: dict[str, Pieces] = {}
+    translations: dict[str, Pieces] = {}
 
     def once(name: str, _: int) -> float:
-        seconds, found[name] = toolkits[name]("translate", best[name])
+        seconds, translations[name] = toolkits[name]("translate", best[name])
         return seconds
 
     seconds = in_turns({name: partial(once, name) for name in toolkits}, repeats)
     print(f"| toolkit | batch | sentences a second | {OURS}'s time by its time | translations as {OURS}'s | BLEU |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, taken in seconds.items():
-        pairs = zip(found[OURS], found[name], strict=True)
+        pairs = zip(translations[OURS], translations[name], strict=True)
         alike = sum(ours == theirs[: task.subwords] for ours, theirs in pairs)
-        rate = spread([len(task.lines) / each for each in taken], 1)
+        rate = spread([len(task.lines) / cost for cost in taken], 1)
         print(f"| {name} | {best[name]} | {rate} | {ratio(seconds[OURS], taken)} | {alike / len(task.lines):.0%} | "
-              f"{score(found[name]) if score else '–'} |", flush=True)  # fmt: skip
+              f"{score(translations[name]) if score else '–'} |", flush=True)  # fmt: skip
 
 
 def main() -> None:

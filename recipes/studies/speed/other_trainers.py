@@ -33,10 +33,10 @@ def hugging_face(size: Size, batches: Sequence[Sentences]) -> Ways:
     model = MarianMTModel(config).train()
 
     def scores(source: Tensor, read: Tensor) -> Tensor:
-        found: Tensor = model(
+        logits: Tensor = model(
             input_ids=source, attention_mask=(source != BOS).long(), decoder_input_ids=read, use_cache=False
         ).logits
-        return found
+        return logits
 
     return peer(model, scores, batches)
 
@@ -100,6 +100,6 @@ def peer(model: nn.Module, scores: Callable[[Tensor, Tensor], Tensor], batches: 
 def sentences_of(batch: TranslationBatch) -> Sentences:
     """A batch of docnmt's as its sentences."""
     sides = ((batch.source.tokens, batch.source.layout), (batch.labels, batch.target.layout))
-    source, target = ([each.numpy() for each in tokens.split(layout.sentence_offsets.diff().tolist())] for
+    source, target = ([row.numpy() for row in tokens.split(layout.sentence_offsets.diff().tolist())] for
                       tokens, layout in sides)  # fmt: skip
     return source, target

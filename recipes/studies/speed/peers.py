@@ -57,8 +57,8 @@ def _open(make: Callable[..., Ways], arguments: tuple[object, ...]) -> None:
 
 def _call(name: str, arguments: tuple[object, ...]) -> tuple[float, Any]:
     begun = time.process_time()
-    found = _ways[name](*arguments)
-    return time.process_time() - begun, found
+    result = _ways[name](*arguments)
+    return time.process_time() - begun, result
 
 
 def installed(package: str, name: str) -> bool:
@@ -71,13 +71,13 @@ def installed(package: str, name: str) -> bool:
 
 def in_turns(ways: Mapping[str, Callable[[int], float]], repeats: int) -> dict[str, list[float]]:
     """Name → what each way gave in rounds 1, 2 …; round 0 warms up. Every other round goes backwards."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    values: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(repeats + 1):
         for name in list(ways)[:: 1 if number % 2 == 0 else -1]:
             value = ways[name](number)
             if number:
-                found[name].append(value)
-    return found
+                values[name].append(value)
+    return values
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:

@@ -55,8 +55,8 @@ def noisy(sentences: Sequence[str], share: float, seed: int) -> list[str]:
 def timed(work: Callable[[], T]) -> tuple[float, T]:
     """Processor time in seconds, and what came of it."""
     start = time.process_time()
-    found = work()
-    return time.process_time() - start, found
+    result = work()
+    return time.process_time() - start, result
 
 
 def speed(reference: Path, lines: int) -> None:
@@ -68,8 +68,8 @@ def speed(reference: Path, lines: int) -> None:
     print(f"{len(sentences):,} lines in {len(offsets) - 1:,} documents; seconds of processor time")
     seconds, _ = timed(lambda: evaluate_systems(systems[:1], [sentences], offsets))
     print(f"{seconds:6.1f}  s-BLEU, d-BLEU, chrF")
-    seconds, found = timed(lambda: evaluate_systems(systems, [sentences], offsets))
-    more, _ = timed(lambda: paired_bootstrap(*found, samples=1000))
+    seconds, scores = timed(lambda: evaluate_systems(systems, [sentences], offsets))
+    more, _ = timed(lambda: paired_bootstrap(*scores, samples=1000))
     print(f"{seconds + more:6.1f}  the same of two systems, with 1,000 bootstrap samples")
     seconds, _ = timed(lambda: evaluate_systems(systems[:1], [sentences], offsets, metrics=("TER",)))
     print(f"{seconds:6.1f}  TER")
@@ -81,10 +81,10 @@ def consistency(reference: Path, source: Path) -> None:
     sources, target, offsets = layout.sentences, layout.align(reference), layout.document_offsets
     seconds, lexicon = timed(lambda: learn_lexicon(sources, target))
     systems = {"system": noisy(target, 0.4, seed=0), "reference": target}
-    more, found = timed(lambda: [lexical_consistency(sources, each, offsets, lexicon) for each in systems.values()])
+    more, results = timed(lambda: [lexical_consistency(sources, lines, offsets, lexicon) for lines in systems.values()])
     print(f"{len(sources):,} lines; {seconds:.1f} s for the lexicon, {more:.1f} s for the pairs")
-    for name, each in zip(systems, found, strict=True):
-        print(f"{name}: {each}")
+    for name, result in zip(systems, results, strict=True):
+        print(f"{name}: {result}")
 
 
 def resegment(reference: Path, system: Path | None, shares: Sequence[float], one_document: bool) -> None:
@@ -101,13 +101,13 @@ def resegment(reference: Path, system: Path | None, shares: Sequence[float], one
         seconds, pieces = timed(
             lambda: [divide(" ".join(filter(None, true[a:b])), sentences[a:b], align) for a, b in spans]  # noqa: B023
         )
-        found = [line for document in pieces for line in document]
-        before, after = evaluate_systems([true, found], [sentences], offsets)
+        divided = [line for document in pieces for line in document]
+        before, after = evaluate_systems([true, divided], [sentences], offsets)
         bleu, chrf = ((before.scores[name], after.scores[name]) for name in ("s-BLEU", "chrF"))
-        same = sum(map(str.__eq__, true, found))
+        same = sum(map(str.__eq__, true, divided))
         print(
             f"{name}: s-BLEU {bleu[0]:.2f} {bleu[1] - bleu[0]:+.2f}, chrF {chrf[0]:.2f} "
-            f"{chrf[1] - chrf[0]:+.2f}, {same:,} of {len(found):,} lines exact, {seconds:.1f} s"
+            f"{chrf[1] - chrf[0]:+.2f}, {same:,} of {len(divided):,} lines exact, {seconds:.1f} s"
         )
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB at most")
 

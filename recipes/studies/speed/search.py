@@ -70,8 +70,8 @@ def service(
 ) -> list[str]:
     """As docnmt-serve's worker does: a job for each document, so many at once."""
     shared = Scheduler([model], options, search)
-    found: list[dict[int, str]] = [{} for _ in corpora[1]]
-    waiting = list(zip(corpora[1], found, strict=True))[::-1]
+    written: list[dict[int, str]] = [{} for _ in corpora[1]]
+    waiting = list(zip(corpora[1], written, strict=True))[::-1]
 
     def job(corpus: ParallelCorpus, texts: dict[int, str]) -> Job:
         def deliver(sentence: int, hypotheses: list[Hypothesis]) -> None:
@@ -83,7 +83,7 @@ def service(
         while waiting and len(shared.jobs) < clients:
             shared.submit(job(*waiting.pop()))
         shared.step()
-    return [document[n] for document in found for n in range(len(document))]
+    return [document[n] for document in written for n in range(len(document))]
 
 
 def compare(models: dict[str, Any], task: Any, documents: list[list[str]], given: argparse.Namespace) -> None:
@@ -117,7 +117,7 @@ def compare(models: dict[str, Any], task: Any, documents: list[list[str]], given
     for name, taken in seconds.items():
         other = beside[name]
         same = sum(map(str.__eq__, texts[name], texts[other]))
-        print(f"| {name} | {spread([count / each for each in taken], 1)} | {ratio(taken, seconds[other])} | {other} | "
+        print(f"| {name} | {spread([count / cost for cost in taken], 1)} | {ratio(taken, seconds[other])} | {other} | "
               f"{same / count:.0%} |", flush=True)  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def main() -> None:
     if options.path:
         loaded = load_model(options.path)
         text = re.split(r"\n\n+", options.text.read_text(encoding="utf-8").strip("\n"))
-        compare({str(options.path): loaded.model}, loaded.task, [each.split("\n") for each in text], options)
+        compare({str(options.path): loaded.model}, loaded.task, [document.split("\n") for document in text], options)
         return
     tokenizer = vocabulary(VOCABULARY)
     task = DocumentTranslation(DocumentTranslationConfig(), languages=("en", "de"), tokenizers=(tokenizer, tokenizer))

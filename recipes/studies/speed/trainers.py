@@ -74,10 +74,10 @@ def docnmt(data: str, arch: str, size: Size, subwords: int) -> Ways:
     def update(run: Run, epoch: Epoch, number: int) -> float:
         batches = [epoch.plan[number % len(epoch.plan)]]
         set_learning_rate(run)
-        found = gradient(run, epoch.data, batches, "")
-        change_weights(run, found.sums["size"], found.norm)
+        summed = gradient(run, epoch.data, batches, "")
+        change_weights(run, summed.sums["size"], summed.norm)
         run.state.update += 1
-        return found.sums["size"]
+        return summed.sums["size"]
 
     def way(*more: str) -> Callable[[int], float]:
         run, epoch = opened_run(data, arch, size, subwords, *more)

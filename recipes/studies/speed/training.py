@@ -47,12 +47,12 @@ def made_up(folder: Path, vocabulary: int, documents: int) -> str:
 
 def opened(data: str, size: Size, subwords: int, batches: Sequence[Sentences]) -> dict[str, Apart]:
     """The programs that are there."""
-    found = {name: Apart(docnmt, data, arch, size, subwords) for name, arch in
-             ((OURS, "transformer"), (DOCUMENTS, "hier_cond_transformer"))}  # fmt: skip
+    programs = {name: Apart(docnmt, data, arch, size, subwords) for name, arch in
+                ((OURS, "transformer"), (DOCUMENTS, "hier_cond_transformer"))}  # fmt: skip
     if installed("transformers", MARIAN):
-        found[MARIAN] = Apart(hugging_face, size, batches)
-    found[PLAIN] = Apart(plain, size, batches)
-    return found
+        programs[MARIAN] = Apart(hugging_face, size, batches)
+    programs[PLAIN] = Apart(plain, size, batches)
+    return programs
 
 
 def ways(programs: dict[str, Apart], batches: Sequence[Sentences]) -> dict[str, Callable[[int], float]]:
@@ -66,8 +66,8 @@ def ways(programs: dict[str, Apart], batches: Sequence[Sentences]) -> dict[str, 
         source, target = (sum(map(len, side)) for side in batches[number % len(batches)])
         return programs[OURS](name, source, target)[0] / target
 
-    found = {f"{name}, {kind}": partial(update, name, kind) for name in programs for kind in (FULL, HALF)}
-    return found | {name: partial(floor, name) for name in FLOORS}
+    updates = {f"{name}, {kind}": partial(update, name, kind) for name in programs for kind in (FULL, HALF)}
+    return updates | {name: partial(floor, name) for name in FLOORS}
 
 
 def report(taken: dict[str, list[float]], programs: dict[str, Apart], size: Size, batches: Sequence[Sentences]) -> None:
@@ -76,12 +76,12 @@ def report(taken: dict[str, list[float]], programs: dict[str, Apart], size: Size
     fastest = min(others, key=lambda name: float(np.median(taken[name])))
     print(f"| | subwords a second | speed by {fastest}'s |\n| --- | ---: | ---: |")
     for name, seconds in taken.items():
-        rate = spread([1 / each for each in seconds], 0)
+        rate = spread([1 / cost for cost in seconds], 0)
         print(f"| {name} | {rate} | {ratio(taken[fastest], seconds)} |")
     source, target = (sum(len(row) for batch in batches for row in batch[side]) for side in (0, 1))
     flops = sum(6 * rows * a * b for rows, a, b in size.products(source, target)) / target
     for name in FLOORS:
-        print(f"\n{name}: {spread([flops / each / 1e9 for each in taken[name]], 0)} GFLOP/s", end="")
+        print(f"\n{name}: {spread([flops / cost / 1e9 for cost in taken[name]], 0)} GFLOP/s", end="")
     print("\n")
     for kind, floor in ((FULL, FLOORS[0]), (HALF, FLOORS[2])):
         own = taken[f"{OURS}, {kind}"]

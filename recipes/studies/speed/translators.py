@@ -43,8 +43,8 @@ def docnmt(kind: Callable[[nn.Linear], nn.Module] | None, model: Path, task: Tas
 
     def translate(batch: int) -> Pieces:
         options, search = GenerationConfig(batch_size=batch), BeamSearchConfig(beam=task.beam, **limits)
-        found = translate_corpus([loaded.model], loaded.task, corpus, options, search)
-        return [list(each.nbest[0].pieces) for each in found]
+        results = translate_corpus([loaded.model], loaded.task, corpus, options, search)
+        return [list(result.nbest[0].pieces) for result in results]
 
     return {"translate": translate}
 
@@ -61,8 +61,8 @@ def ctranslate2(kind: str, folder: Path, task: Task) -> Ways:
     limits = {} if length is None else {"min_decoding_length": length + 1, "max_decoding_length": length + 1}
 
     def translate(batch: int) -> Pieces:
-        found = translator.translate_batch(read, max_batch_size=batch, beam_size=task.beam, **limits)
-        return [each.hypotheses[0] for each in found]
+        results = translator.translate_batch(read, max_batch_size=batch, beam_size=task.beam, **limits)
+        return [result.hypotheses[0] for result in results]
 
     return {"translate": translate}
 
@@ -80,7 +80,7 @@ def marian(folder: Path, task: Task) -> Ways:
 
     @torch.inference_mode()
     def translate(batch: int) -> Pieces:
-        found: dict[int, list[str]] = {}
+        translations: dict[int, list[str]] = {}
         for begin in range(0, len(order), batch):
             numbers = order[begin : begin + batch]
             rows = tokenizer.pad({"input_ids": [read[number] for number in numbers]}, return_tensors="pt")
@@ -90,7 +90,7 @@ def marian(folder: Path, task: Task) -> Ways:
                 min_new_tokens=task.subwords or 0, max_new_tokens=most + 1,
             )  # fmt: skip
             for number, row in zip(numbers, out.tolist(), strict=True):
-                found[number] = tokenizer.convert_ids_to_tokens([token for token in row if token not in special])
-        return [found[number] for number in range(len(order))]
+                translations[number] = tokenizer.convert_ids_to_tokens([token for token in row if token not in special])
+        return [translations[number] for number in range(len(order))]
 
     return {"translate": translate}

@@ -98,8 +98,8 @@ def cell(command: str, table: int, row: str, column: int) -> str:
 
 def copied(table: str, row: str, column: int) -> str:
     """A cell of a table that was copied from the output of a run."""
-    found: list[list[str]] = read(f"real.jsonl/{table}.json")["rows"]
-    return next(line[column] for line in found if line[0].startswith(row)).replace("**", "")
+    lines: list[list[str]] = read(f"real.jsonl/{table}.json")["rows"]
+    return next(line[column] for line in lines if line[0].startswith(row)).replace("**", "")
 
 
 def gained(system: str, other: str, corpus: str = "manual") -> str:
@@ -122,8 +122,8 @@ def real() -> Iterator[Claim]:
         number = f"{lines}; {below} of {row['documents']} documents below a tenth"
         yield Claim(f"{corpus}: test lines that are in training", number, "–", "seen")
     for name, corpus in (("manual", "PHP manual"), ("help", "LibreOffice's help")):
-        found = (read(f"memory.jsonl/{name}/{part}.json")["s-BLEU"] for part in ("all lines", "unseen lines"))
-        number = "all {:.1f}; unseen {:.1f}".format(*found)
+        scores = (read(f"memory.jsonl/{name}/{part}.json")["s-BLEU"] for part in ("all lines", "unseen lines"))
+        number = "all {:.1f}; unseen {:.1f}".format(*scores)
         yield Claim(f"{corpus}: a memory without a model, s-BLEU", number, "–", "memory")
     for corpus in ("manual", "help", "handbooks"):
         for systems, name in ((("copy-1", "copy-2"), "pointer"), (("knn",), "kNN-MT")):
@@ -193,7 +193,7 @@ def dialogue() -> Iterator[Claim]:
     yield Claim(name, number, "3", "dialogue")
     ways = ((steady, "third"), (sentence, "third"), (steady, "foreign"))
     shares = ([row["agreement"] for row in dialogues("diabla", *way)] for way in ways)
-    number = "; ".join(f"{min(found):.1f} to {max(found):.1f}" for found in shares)
+    number = "; ".join(f"{min(values):.1f} to {max(values):.1f}" for values in shares)
     name = "DiaBLa, first third given: *tu* or *vous* right; sentence model; another dialogue's third, %"
     yield Claim(name, number, "3", "dialogue")
     number = over_seeds(true_minus_foreign("diabla", steady, "agreement"), 1)
@@ -221,8 +221,8 @@ def others() -> Iterator[Claim]:
     scores = {title: [line.split(" | ")[column].split(" ")[0] for line in rows]
               for title, column in (("s-BLEU", 3), ("chrF", 5))}  # fmt: skip
     number = "; ".join(
-        f"{title} {min(found, key=float)} to {max(found, key=float)}".replace(" -", " −")
-        for title, found in scores.items()
+        f"{title} {min(values, key=float)} to {max(values, key=float)}".replace(" -", " −")
+        for title, values in scores.items()
     )
     name = f"real corpora, {len(rows)} sets, an hour: document − sentence model (which had a better start)"
     yield Claim(name, number, "1", "docmix")
@@ -366,8 +366,8 @@ def agreement(system: str, given: str, test: str = "diabla") -> str:
 
 def gain(test: str, system: str, given: str) -> str:
     """Points of right forms over the sentence model: the least and the most of the seeds."""
-    found = [row["against_sentence"]["agreement"][0] for row in dialogues(test, system, given)]
-    return f"{min(found):.1f} to {max(found):.1f}"
+    points = [row["against_sentence"]["agreement"][0] for row in dialogues(test, system, given)]
+    return f"{min(points):.1f} to {max(points):.1f}"
 
 
 def true_minus_foreign(test: str, system: str, score: str) -> list[float]:
@@ -474,8 +474,8 @@ def models() -> Iterator[tuple[str, ...]]:
         (same, "the document model; true − foreign not significant", "games", "steady"),
     ):
         which = ((f"{name}, longest start", how) for name, how in ways(system))
-        yield text, what, form, *(agreement(*each, test) for each in which)
-    de = (agreement(*each, "xdailydialog") for each in ways("steady"))
+        yield text, what, form, *(agreement(*way, test) for way in which)
+    de = (agreement(*way, "xdailydialog") for way in ways("steady"))
     yield f"XDailyDialog, {third}", "the document model; two thirds of the gain are context", "*du*/*Sie* right, %", *de
     for corpus, text, what in (("manual", "PHP manual", "`copy_transformer` with a memory"),
                                ("help", "LibreOffice's help", "the same, not significant")):  # fmt: skip
@@ -597,9 +597,9 @@ def hours() -> Iterator[tuple[str, ...]]:
     cells = [row["json"] for row in rows(kept("fusion.jsonl.xz")).values() if isinstance(row.get("json"), dict)]
     logs = {row["text"] for row in rows(kept("ordinary.jsonl")).values() if row["file"].endswith("train.jsonl")}
     seconds = {
-        "discourse, ablation, docmix": [60 * each for each in minutes],
+        "discourse, ablation, docmix": [60 * spent for spent in minutes],
         "dialogue": [*dialogue.values()],
-        "fusion_matters": [each["train_seconds"] for each in cells if "train_seconds" in each],
+        "fusion_matters": [run["train_seconds"] for run in cells if "train_seconds" in run],
         "ordinary": [json.loads(log.splitlines()[-1])["wall"] for log in logs],
     }
     seconds["**all**"] = [wall for walls in seconds.values() for wall in walls]

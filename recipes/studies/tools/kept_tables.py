@@ -106,24 +106,24 @@ def filled(page: str, name: str, run: Callable[[str], str] = printed) -> str:
             raise UserError(f"{name}: {line}: no {_END} follows")
     if begun := re.search(r"^\s*<!-- = .*", "\n".join(made), re.MULTILINE):  # Markdown takes the whole line for HTML
         raise UserError(f"{name}: {begun[0].strip()}: a word must stand before the number")
-    return _NUMBER.sub(lambda found: f"<!-- = {found[1]} -->{numbers()[found[1]]}<!-- / -->", "\n".join(made)) + "\n"
+    return _NUMBER.sub(lambda match: f"<!-- = {match[1]} -->{numbers()[match[1]]}<!-- / -->", "\n".join(made)) + "\n"
 
 
 @cache
 def numbers() -> dict[str, str]:
     """The numbers of sentences, by name (claims.py)."""
-    found: dict[str, str] = json.loads(printed("python recipes/studies/tools/claims.py --numbers"))
-    return found
+    values: dict[str, str] = json.loads(printed("python recipes/studies/tools/claims.py --numbers"))
+    return values
 
 
 def _wanted(mark: str, output: str, where: str) -> str:
     if mark == "output":
         return output
-    found = tables(output)
-    numbers = [int(word) for word in mark.split()[1:]] or range(1, len(found) + 1)
-    if max(numbers, default=0) > len(found):
-        raise UserError(f"{where}: the command prints {len(found)} tables")
-    return "\n\n".join(found[number - 1] for number in numbers)
+    blocks = tables(output)
+    numbers = [int(word) for word in mark.split()[1:]] or range(1, len(blocks) + 1)
+    if max(numbers, default=0) > len(blocks):
+        raise UserError(f"{where}: the command prints {len(blocks)} tables")
+    return "\n\n".join(blocks[number - 1] for number in numbers)
 
 
 def pages() -> list[Path]:

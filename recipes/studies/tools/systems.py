@@ -139,10 +139,10 @@ def _cost_before(folder: Path, header: dict[str, Any]) -> tuple[int, float]:
 
 def _paired(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Of TEST/against-OTHER.json in a system's folder."""
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    paired: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for path in sorted(folder.glob("*/against-*.json")):
-        found.setdefault(path.parent.name, {})[path.stem.removeprefix("against-")] = _read(path)["paired"]["metrics"]
-    return found
+        paired.setdefault(path.parent.name, {})[path.stem.removeprefix("against-")] = _read(path)["paired"]["metrics"]
+    return paired
 
 
 def _made(path: Path) -> tuple[int, str]:
@@ -162,12 +162,12 @@ def _scores(path: Path) -> dict[str, Any]:
 def _contrastive(folder: Path) -> dict[str, dict[str, Any]]:
     """The contrastive reports in a system's folder without their single questions."""
     reports = {path.stem: _read(path) for path in sorted(folder.glob("*.json"), key=_made)}
-    found = {
+    summaries = {
         n: {part: report[part] for part in ("accuracy", "chance", "groups", "by")} for n, report in reports.items()
     }
     true = reports.get("true-context", {}).get("solved", [])
     for name, report in reports.items():
         if name != "true-context" and len(true) == len(report["solved"]):
             pairs = Counter((a["solved"], b["solved"]) for a, b in zip(true, report["solved"], strict=True))
-            found[name]["against_true"] = [pairs[True, False], pairs[False, True]]
-    return found
+            summaries[name]["against_true"] = [pairs[True, False], pairs[False, True]]
+    return summaries
