@@ -17,9 +17,9 @@ def flat(value: Any, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
     """The keys of nested values, with what is no text; a language as the only key may be another one."""
     if isinstance(value, dict):
         alone = not path and len(value) == 1
-        return [each for key, inside in value.items() for each in flat(inside, (*path, "" if alone else key))]
+        return [keys for key, inside in value.items() for keys in flat(inside, (*path, "" if alone else key))]
     if isinstance(value, list):
-        return [each for number, inside in enumerate(value) for each in flat(inside, (*path, number))]
+        return [keys for number, inside in enumerate(value) for keys in flat(inside, (*path, number))]
     return [(*path, None if isinstance(value, str) and path[-1:] != ("@@locale",) else value)]
 
 
@@ -31,21 +31,21 @@ def of_json(content: bytes) -> object:
 def of_yaml(content: bytes) -> object:
     """Keys, order and other values, by PyYAML's constructor, without tags; and what stands between all scalars; nothing
     of what PyYAML does not read."""
-    source, place, between = content.decode("utf-8-sig"), 0, list[str]()
+    source, position, between = content.decode("utf-8-sig"), 0, list[str]()
     try:
         events = list(yaml.parse(source, yaml.SafeLoader))
     except yaml.YAMLError:
         return None
     for event in events:
         if isinstance(event, yaml.ScalarEvent):
-            between += source[place : event.start_mark.index].split()
-            place = event.end_mark.index
+            between += source[position : event.start_mark.index].split()
+            position = event.end_mark.index
     untagged = re.sub(r"(?<=[:\-] )!{1,2}\w\S*", "", source)
     try:
         values = [flat(value) for value in yaml.load_all(untagged, yaml.SafeLoader)]
     except yaml.YAMLError:  # Python has no such keys
         values = []
-    return [*values, *between, *source[place:].split()]
+    return [*values, *between, *source[position:].split()]
 
 
 def of_pairs(*stores: Callable[[], Any]) -> Callable[[bytes], object]:  # the toolkit has no types
@@ -53,12 +53,12 @@ def of_pairs(*stores: Callable[[], Any]) -> Callable[[bytes], object]:  # the to
 
     def keys(content: bytes) -> object:
         for store in stores:
-            found = store()
+            opened = store()
             try:
-                found.parse(content)
+                opened.parse(content)
             except (OSError, ValueError):
                 continue
-            return [(unit.name, tuple(unit.comments)) for unit in found.units if unit.name]
+            return [(unit.name, tuple(unit.comments)) for unit in opened.units if unit.name]
         return None
 
     return keys
@@ -72,11 +72,11 @@ def of_strings(content: bytes) -> object:
 
 def of_ass(content: bytes) -> object:
     """All lines, of dialogue the fields before its text, as many as the last line of `Format` says."""
-    found, fields = list[object](), 9
+    rows, fields = list[object](), 9
     for line in content.decode("utf-8", "replace").splitlines():
         fields = line.count(",") if line.startswith("Format:") else fields
-        found.append(line.split(",")[:fields] if line.startswith("Dialogue:") else line)
-    return found
+        rows.append(line.split(",")[:fields] if line.startswith("Dialogue:") else line)
+    return rows
 
 
 def of_mdx(content: bytes) -> object:

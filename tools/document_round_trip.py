@@ -58,14 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--show", action="store_true", help="print each difference")
     parser.add_argument("--office", type=int, default=0, metavar="N", help="texts that LibreOffice opens [0]")
     given = parser.parse_args(argv)
-    found: dict[str, list[Path]] = defaultdict(list)
+    by_kind: dict[str, list[Path]] = defaultdict(list)
     for folder in given.folders:
         for path in sorted(folder.rglob("*")):
             kind = ENDINGS.get(path.suffix.lower())
             if kind in SKELETONS and (given.kinds is None or kind in given.kinds) and path.is_file():
-                found[str(kind)].append(path)
+                by_kind[str(kind)].append(path)
     print(f"| kind | {' | '.join(COLUMNS)} |\n| --- |{' ---: |' * len(COLUMNS)}")
-    for kind, paths in sorted(found.items()):
+    for kind, paths in sorted(by_kind.items()):
         chosen = [paths[n * len(paths) // given.at_most] for n in range(given.at_most)]
         row = Counter[str]()
         for number, path in enumerate(chosen if len(paths) > given.at_most else paths):
@@ -128,8 +128,8 @@ def compared(
     moving = kind in (*MESSAGES, "html")  # choices in a message of ICU, attributes of elements in a text
     if moving:
         pairs.sort(key=lambda pair: _place(pair[1], pair[0].text))
-    found = sorted(again.segments, key=lambda new: _place(new, new.text)) if moving else again.segments
-    for (wanted, old), new in zip(pairs, found, strict=False):
+    segments = sorted(again.segments, key=lambda new: _place(new, new.text)) if moving else again.segments
+    for (wanted, old), new in zip(pairs, segments, strict=False):
         if old.translation is None:
             yield from different(document, wanted, old, new.translation or "" if document.bilingual else new.text)
     after = SKELETONS[kind](written)
@@ -169,7 +169,7 @@ def different(document: DocumentFile, wanted: Translated, old: Segment, new: str
     if same[0] != same[1] and not document.bilingual:
         yield f"{wanted.text!r} became {new!r}"
     there = Counter(PLACEHOLDER.findall("".join(free)))
-    lost = [each for each, count in there.items() if wanted.text.count(each) < count]
+    lost = [placeholder for placeholder, count in there.items() if wanted.text.count(placeholder) < count]
     if lost and wanted.text:
         yield f"{old.text!r} lost {lost}"
 
@@ -178,8 +178,8 @@ def difference(before: object, after: object) -> str:
     """A little of what two skeletons do not share."""
     if isinstance(before, list) and isinstance(after, list):
         both = enumerate(zip(before, after, strict=False))
-        place = next((n for n, (one, other) in both if one != other), min(len(before), len(after)))
-        return f"{before[place : place + 4]} became {after[place : place + 4]}"
+        position = next((n for n, (one, other) in both if one != other), min(len(before), len(after)))
+        return f"{before[position : position + 4]} became {after[position : position + 4]}"
     if isinstance(before, Counter) and isinstance(after, Counter):
         return f"lost {list((before - after).items())[:3]}, new {list((after - before).items())[:3]}"
     return f"{str(before)[:200]} became {str(after)[:200]}"

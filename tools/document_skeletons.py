@@ -57,7 +57,7 @@ def of_html(content: bytes) -> object:
 
 def of_xml(content: bytes) -> object:
     """The elements of XML with their attributes, but for what a translation makes anew."""
-    found = Counter[object]()
+    elements = Counter[object]()
     waiting = [etree.fromstring(content, etree.XMLParser(huge_tree=True, resolve_entities=False))]
     while waiting:
         element = waiting.pop()
@@ -69,31 +69,31 @@ def of_xml(content: bytes) -> object:
             about = {
                 key: value for key, value in element.attrib.items() if not (SPOKEN.search(str(key)) or key in seen)
             }
-            found[str(element.tag), tuple(sorted(about.items()))] += 1
+            elements[str(element.tag), tuple(sorted(about.items()))] += 1
         waiting += [] if name in ("target", "tuv", "rPr") else list(element)
-    return found
+    return elements
 
 
 def of_units(content: bytes) -> object:
     """The same, and how many targets lack an element that their source has or the other way round."""
-    found, wrong = of_xml(content), 0
+    elements, wrong = of_xml(content), 0
     root = etree.fromstring(content, etree.XMLParser(huge_tree=True, resolve_entities=False))
     for target in root.iter("{*}target"):
         around = target.getparent()
         source = None if around is None else around.find("{*}source")
         if source is not None and len(target):
             wrong += Counter(inside(source)) != Counter(inside(target))
-    return found, wrong
+    return elements, wrong
 
 
 def inside(element: etree._Element) -> list[tuple[str, str]]:
     """The elements in a text, but for segments."""
-    return [(str(each.tag), each.get("id") or "") for each in element.iterdescendants() if each.get("mtype") != "seg"]
+    return [(str(node.tag), node.get("id") or "") for node in element.iterdescendants() if node.get("mtype") != "seg"]
 
 
 def of_package(content: bytes) -> object:
     """All parts of a package, those of XML by their elements."""
-    found = Counter[object]()
+    parts = Counter[object]()
     with zipfile.ZipFile(io.BytesIO(content)) as package:
         for name in package.namelist():
             part = package.read(name)
@@ -102,10 +102,10 @@ def of_package(content: bytes) -> object:
             except etree.XMLSyntaxError:  # as an empty part
                 inside = {}
             if inside:
-                found += Counter({(name, key): count for key, count in inside.items()})  # type: ignore[attr-defined]
+                parts += Counter({(name, key): count for key, count in inside.items()})  # type: ignore[attr-defined]
             else:
-                found[name, part] += 1
-    return found
+                parts[name, part] += 1
+    return parts
 
 
 def of_po(content: bytes) -> object:

@@ -21,7 +21,7 @@ SEVERAL = re.compile(r"[.!?…]\S*\s|[。！？]")
 OTHERS: dict[str, tuple[str, Callable[[list[str], str], Any], Callable[[Any], list[str]]]] = {
     "DeepL": (
         "/v2/translate", lambda lines, target: {"text": lines, "target_lang": target, "split_sentences": "0"},
-        lambda answer: [each["text"] for each in answer["translations"]],
+        lambda answer: [translation["text"] for translation in answer["translations"]],
     ),
     "LibreTranslate": (
         "/translate", lambda lines, target: {"q": lines, "source": "auto", "target": target},
@@ -124,9 +124,9 @@ class Load:
 
 def _joined(answer: bytes, wanted: Documents) -> Documents:
     *lines, last = map(json.loads, answer.splitlines())
-    found: Documents = [[""] * len(document) for document in wanted]
+    translations: Documents = [[""] * len(document) for document in wanted]
     for line in lines:
-        found[line["document"]][line["sentence"]] = line["text"]
+        translations[line["document"]][line["sentence"]] = line["text"]
     if last != {"done": True} or len(lines) != sum(map(len, wanted)):
         raise ValueError(f"a stream that ends with {last}")
-    return found
+    return translations

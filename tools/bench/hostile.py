@@ -150,7 +150,7 @@ def ended(options: list[str], grace: int) -> tuple[list[str], bool]:
     took = time.monotonic() - begun
     reading.join()
     time.sleep(0.2)
-    left = [each for each in family if alive(each)]
+    left = [pid for pid in family if alive(pid)]
     name = f"SIGTERM, `--grace {grace}`" + (f"; {len(left)} processes are left" if left else "")
     return [name, f"{len(SLOW):,}", str(got[0]), f"{took:.1f}", "–", "–"], took < grace + BEHIND and not left
 

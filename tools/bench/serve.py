@@ -71,8 +71,8 @@ def command(options: list[str], documents: Documents) -> tuple[Documents, float,
     after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - begun
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     lines = iter(done.stdout.split("\n"))
-    found = [[next(lines) for _ in document] + [next(lines)] for document in documents]  # and what parts them
-    return [document[:-1] for document in found], seconds, used
+    translated = [[next(lines) for _ in document] + [next(lines)] for document in documents]  # and what parts them
+    return [document[:-1] for document in translated], seconds, used
 
 
 async def watch(server: Server, samples: list[float]) -> None:
@@ -88,8 +88,8 @@ async def write_minutes(server: Server, load: Load, out: TextIO) -> None:
     for minute in count(1):
         await asyncio.sleep(begun + 60 * minute - time.monotonic())
         was, lines, before, seconds = lines, load.lines, seconds, server.seconds()
-        found = [minute, lines - was, round(seconds - before, 2), round(server.memory(), 1), round(server.resident())]
-        print(json.dumps(found), file=out, flush=True)
+        row = [minute, lines - was, round(seconds - before, 2), round(server.memory(), 1), round(server.resident())]
+        print(json.dumps(row), file=out, flush=True)
 
 
 async def write_command(options: list[str], load: Load, start: float, out: TextIO, wait: float) -> None:
@@ -108,8 +108,8 @@ async def storm(
     until = time.monotonic() + 60 * minutes
     working = [asyncio.create_task(load.client(server, number, until)) for number in range(clients)]
     _, late = await asyncio.wait(working, timeout=60 * minutes + patience)
-    for each in (*late, *watching):
-        each.cancel()
+    for task in (*late, *watching):
+        task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
     failed = await asyncio.gather(*watching, return_exceptions=True)
     for error in failed:
@@ -166,7 +166,7 @@ async def killed(server: Server, load: Load) -> None:
     await asyncio.sleep(1)
     server.stop(9)
     lost = await asyncio.gather(*pending, return_exceptions=True)
-    say(f"kill -9: {sum(isinstance(each, BaseException) for each in lost)} of {len(lost)} clients saw an error")
+    say(f"kill -9: {sum(isinstance(outcome, BaseException) for outcome in lost)} of {len(lost)} clients saw an error")
 
 
 def prepared(

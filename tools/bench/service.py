@@ -27,11 +27,11 @@ class Server:
         begun, words = time.monotonic(), [*self.options, "--port", str(self.port), *more]
         with self.log.open("w") as out:
             self.process = subprocess.Popen([sys.executable, "-m", "docnmt.cli.serve", *words], stdout=out, stderr=out)
-        while not (found := re.search(r"listening on http://\S+:(\d+)", self.log.read_text())):
+        while not (listening := re.search(r"listening on http://\S+:(\d+)", self.log.read_text())):
             if self.process.poll() is not None:
                 sys.exit(self.log.read_text())
             time.sleep(0.05)
-        self.port = int(found[1])
+        self.port = int(listening[1])
         return time.monotonic() - begun
 
     def stop(self, number: int = 15) -> None:
@@ -44,22 +44,22 @@ class Server:
         """All its processes."""
         assert self.process is not None
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")  # any thread may have started one
-        below = [each for task in tasks for each in _read(str(task)).split() if each.isdigit() and each != "0"]
+        below = [pid for task in tasks for pid in _read(str(task)).split() if pid.isdigit() and pid != "0"]
         return [self.process.pid, *map(int, below)]
 
     def memory(self) -> float:
         """MB of all processes together; what several share counts once (PSS)."""
-        return sum(_number(f"/proc/{each}/smaps_rollup", r"Pss:\s+(\d+)") for each in self.family()) / 1024
+        return sum(_number(f"/proc/{pid}/smaps_rollup", r"Pss:\s+(\d+)") for pid in self.family()) / 1024
 
     def resident(self) -> float:
         """Resident MB of all processes, added up."""
-        return sum(_number(f"/proc/{each}/status", r"VmRSS:\s+(\d+)") for each in self.family()) / 1024
+        return sum(_number(f"/proc/{pid}/status", r"VmRSS:\s+(\d+)") for pid in self.family()) / 1024
 
     def seconds(self) -> float:
         """Processor time of all processes so far, and of those that have ended."""
         ticks = 0
-        for number, each in enumerate(self.family()):
-            fields = _read(f"/proc/{each}/stat").rpartition(")")[2].split()[11 : 13 if number else 15]
+        for number, pid in enumerate(self.family()):
+            fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[11 : 13 if number else 15]
             ticks += sum(map(int, fields))
         return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -125,5 +125,5 @@ def _read(path: str) -> str:
 
 
 def _number(path: str, pattern: str) -> int:
-    found = re.search(pattern, _read(path))
-    return int(found[1]) if found else 0
+    match = re.search(pattern, _read(path))
+    return int(match[1]) if match else 0

@@ -103,8 +103,8 @@ def confirm_and_translate(client: Client, document: list[tuple[str, str]], first
     for number, (_, reference) in enumerate(document):
         client.ask("PUT", f"{address}/segments/{number}", {"confirmed": False})
         answers = others if number else first
-        (found,) = client.translate(f"{address}/translate", {"segments": [number]}, answers)["segments"]
-        others.texts.append(found["translation"])
+        (segment,) = client.translate(f"{address}/translate", {"segments": [number]}, answers)["segments"]
+        others.texts.append(segment["translation"])
         client.ask("PUT", f"{address}/segments/{number}", {"translation": reference})
 
 
@@ -116,7 +116,7 @@ def scores(name: str, texts: Sequence[str], documents: Documents, address: str |
     cells = [f"{terms.ratio:.1f} of {terms.pairs:,}", f"{sacrebleu.corpus_bleu(texts, [references]).score:.1f}"]
     if address:
         forms = score_address(sources, texts, references, offsets, language=address).to_dict()
-        cells = [f"{forms[each]:.1f} of {forms[f'{each}_lines']:,}" for each in ("agreement", "consistency")] + cells
+        cells = [f"{forms[kind]:.1f} of {forms[f'{kind}_lines']:,}" for kind in ("agreement", "consistency")] + cells
     return f"| {name} | {' | '.join(cells)} |"
 
 
@@ -150,12 +150,12 @@ def main() -> None:
     print("| request | answers | p50, s | p95 | longest | processor: p50 | p95 | longest |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     print(first.row("in a session, its first") + session.row("in a session, later ones"), end="")
-    print("".join(each.row(name) for name, each in alone.items()))
+    print("".join(answers.row(name) for name, answers in alone.items()))
     forms = "agreement | consistency | " if given.address else ""
     print(f"| request | {forms}terms alike | BLEU |\n| --- |{' ---: |' * (forms.count('|') + 2)}")
-    rows = {"in a session": session.texts, **{name: each.texts for name, each in alone.items()}}
+    rows = {"in a session": session.texts, **{name: answers.texts for name, answers in alone.items()}}
     rows["the reference"] = [reference for document in documents for _, reference in document]
-    print("\n".join(scores(name, found, documents, given.address) for name, found in rows.items()))
+    print("\n".join(scores(name, texts, documents, given.address) for name, texts in rows.items()))
 
 
 if __name__ == "__main__":
