@@ -97,7 +97,7 @@ class InMemory:
     @cached_property
     def places(self) -> list[int]:
         """The number of each sentence in its document, from 0."""
-        return [place for document in self.documents for place in range(len(document.sentences))]
+        return [number for document in self.documents for number in range(len(document.sentences))]
 
     @cached_property
     def sizes(self) -> list[int]:

@@ -547,7 +547,7 @@ class Call:
         unknown = UnknownText(service.task.source_tokenizer)
 
         def opened(question: Question) -> Sentences:
-            given, fixed = ([getattr(each, name) for each in question.sentences] for name in ("given", "fixed"))
+            given, fixed = ([getattr(segment, name) for segment in question.sentences] for name in ("given", "fixed"))
             sentences = Sentences(corpus_of(question.sentences, service.task), [], wishes, given, fixed)
             if not answers:  # later questions are about parts of the same text
                 unknown.count(ParallelCorpus.from_lines([question.texts], service.task.source_tokenizer))
