@@ -47,11 +47,11 @@ def _plain(app: object, what: str, name: str, item: object, options: object, lin
     lines[:] = [_MARKUP.sub(_escaped, line) for line in lines]
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     """Code with a blank that is not shown before a letter (`Name`s); anything else with a backslash."""
-    if found[1]:
-        return found[1] + "\\ " * found.string[found.end() :][:1].isalnum()
-    return f"{found[2][:-1]}\\{found[2][-1]}"
+    if match[1]:
+        return match[1] + "\\ " * match.string[match.end() :][:1].isalnum()
+    return f"{match[2][:-1]}\\{match[2][-1]}"
 
 
 def setup(app: object) -> None:

@@ -63,7 +63,7 @@ def modules(name: str) -> list[str]:
     module = importlib.import_module(name)
     if not hasattr(module, "__path__"):
         return [name]
-    return [name, *(found.name for found in pkgutil.walk_packages(module.__path__, name + "."))]
+    return [name, *(part.name for part in pkgutil.walk_packages(module.__path__, name + "."))]
 
 
 def outside(page: Path) -> str:
@@ -80,8 +80,8 @@ def commands() -> str:
     """What every command says to `--help`."""
     scripts = re.search(r"\[project\.scripts\]\n(.*?)\n\n", (ROOT / "pyproject.toml").read_text(), re.DOTALL)
     parts = ["# Commands\n\nWhat every command says to `--help`.\n"]
-    for name, place in re.findall(r'(\S+) = "(.+)"', scripts[1] if scripts else ""):
-        module, _, function = place.partition(":")
+    for name, entry in re.findall(r'(\S+) = "(.+)"', scripts[1] if scripts else ""):
+        module, _, function = entry.partition(":")
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
             getattr(importlib.import_module(module), function)(["--help"])
@@ -93,16 +93,16 @@ def options() -> str:
     """Every configuration class and its options, in the order of the packages."""
     classes: dict[type, str] = {}
     for name in modules("docnmt"):
-        for _, found in inspect.getmembers(importlib.import_module(name), dataclasses.is_dataclass):
-            if any("option" in field.metadata for field in dataclasses.fields(found)):
-                classes.setdefault(found, found.__module__)
+        for _, config in inspect.getmembers(importlib.import_module(name), dataclasses.is_dataclass):
+            if any("option" in field.metadata for field in dataclasses.fields(config)):
+                classes.setdefault(config, config.__module__)
     parts = [
         "# Options\n",
         "Every class is a part of some command's options and, with the same names, of `--config FILE.yaml`. A class",
         "that extends another has its options, too; its table has its own, and those with another default.\n",
     ]
-    for found in sorted(classes, key=lambda c: (classes[c], c.__mro__[::-1][1:2] == [c], c.__qualname__)):
-        parts.append(options_of(found))
+    for config in sorted(classes, key=lambda c: (classes[c], c.__mro__[::-1][1:2] == [c], c.__qualname__)):
+        parts.append(options_of(config))
     return "\n".join(parts)
 
 
@@ -162,7 +162,7 @@ def api_page(name: str, title: str) -> str:
             parts.append(f"## {module.removeprefix(name + '.')}\n")
         parts.append(f"```{{eval-rst}}\n.. automodule:: {module}\n{own}```\n")
         if public:
-            parts.append("To import from here: " + ", ".join(f"`{each}`" for each in public) + ".\n")
+            parts.append("To import from here: " + ", ".join(f"`{member}`" for member in public) + ".\n")
     return "\n".join(parts)
 
 

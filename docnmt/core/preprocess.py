@@ -241,8 +241,8 @@ class _Filters:
             if not kind:
                 continue
             self._counts[kind] += 1
-            place, name = "{}{}".format(*document.places[0]), " ".join(document.name.split())  # a cell of a TSV file
-            self._rows.append(f"{self._documents}\t{place}\t{name}\t{len(document.rows)}\t{reason}")
+            begin, name = "{}{}".format(*document.places[0]), " ".join(document.name.split())  # a cell of a TSV file
+            self._rows.append(f"{self._documents}\t{begin}\t{name}\t{len(document.rows)}\t{reason}")
             document.rows = []
 
     def finish(self, train: _Split) -> str:

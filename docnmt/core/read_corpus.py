@@ -187,10 +187,10 @@ def kind_of_line(line: str) -> str:
 TWO_FORMS = ": two sources of structure at once:"
 
 
-def check_marks(kinds: set[str], place: str) -> None:
+def check_marks(kinds: set[str], where: str) -> None:
     """Check the kinds of lines that a text has so far."""
     if {"", "<d>"} <= kinds:
-        raise UserError(f"{place}{TWO_FORMS} <d> lines and empty lines; keep one of them to mark documents")
+        raise UserError(f"{where}{TWO_FORMS} <d> lines and empty lines; keep one of them to mark documents")
 
 
 # The stream of documents that all readers of a corpus (`read_corpus`, `tables`) give.
@@ -214,9 +214,9 @@ class Facts:
 class Places(dict[str, tuple[int, str]]):
     """Kinds of what was found or changed: how often, and the first place."""
 
-    def count(self, what: str, place: str) -> None:
+    def count(self, what: str, where: str) -> None:
         """Count one at a place."""
-        count, first = self.get(what, (0, place))
+        count, first = self.get(what, (0, where))
         self[what] = (count + 1, first)
 
 
@@ -496,22 +496,22 @@ def _line_counts(files: Sequence[TextLines], streams: Sequence[Iterator[str]]) -
     return ", ".join(f"{file.name} has {file.lines:,}" for file in files)
 
 
-def _units(row: str, columns: tuple[int, int] | None, place: str) -> tuple[tuple[int, int], tuple[str, ...]]:
+def _units(row: str, columns: tuple[int, int] | None, where: str) -> tuple[tuple[int, int], tuple[str, ...]]:
     """Return the numbers of columns of a levels.tsv, which the first row tells, and the labels of a row's units."""
     if is_blank(row):
-        raise UserError(f"{place}: empty row, but there is a sentence in this line of the text")
+        raise UserError(f"{where}: empty row, but there is a sentence in this line of the text")
     values = row.split("\t")
     if columns is None:
         whole = next((i for i, value in enumerate(values) if not _is_whole(value)), len(values))
         columns = (len(values), whole)
         if not whole:
-            raise UserError(f"{place}: expected a number in the first column, got '{values[0]}'")
+            raise UserError(f"{where}: expected a number in the first column, got '{values[0]}'")
     if len(values) != columns[0]:
-        raise UserError(f"{place}: {len(values)} columns, expected {columns[0]} as in the first row")
+        raise UserError(f"{where}: {len(values)} columns, expected {columns[0]} as in the first row")
     units = tuple(values[: columns[1]])
     for column, value in enumerate(units, 1):
         if not _is_whole(value):
-            raise UserError(f"{place}: column {column} is '{value}', expected a whole number as in the first row")
+            raise UserError(f"{where}: column {column} is '{value}', expected a whole number as in the first row")
     return columns, units
 
 

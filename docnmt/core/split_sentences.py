@@ -149,9 +149,9 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
         yield text.close()
 
 
-def _framed_json(line: str, place: str) -> Callable[[str], str]:
+def _framed_json(line: str, where: str) -> Callable[[str], str]:
     if _HYPOTHESIS in json.loads(line):
-        raise UserError(f"{place}: the row has a '{_HYPOTHESIS}' already; {_RENAME}")
+        raise UserError(f"{where}: the row has a '{_HYPOTHESIS}' already; {_RENAME}")
     fields = line.rstrip().removesuffix("}").rstrip()  # as written: 1.10 stays 1.10
     return lambda translation: f'{fields}, "{_HYPOTHESIS}": {json.dumps(translation, ensure_ascii=False)}}}'
 

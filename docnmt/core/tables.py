@@ -88,7 +88,7 @@ class _TsvTable(Table):
         """Yield all rows, with these columns; those of an empty line are empty."""
         if twice := [name for name in columns if self.names.count(name) > 1]:
             raise UserError(f"{self.name}:1: two columns are called '{twice[0]}'; rename one of them")
-        places, where = [self.names.index(name) for name in columns if self.names], f"{self.name}:"
+        indices, where = [self.names.index(name) for name in columns if self.names], f"{self.name}:"
         for number, line in self._rows:
             cells = line.split("\t")
             if len(cells) != len(self.names):
@@ -96,7 +96,7 @@ class _TsvTable(Table):
                     wide = f"expected {len(self.names)} tab-separated columns as in the first row, got {len(cells)}"
                     raise UserError(f"{self.name}:{number}: {wide}")
                 cells, line = [""] * len(self.names), ""
-            yield Row(where, number, tuple(cells[place] for place in places), line)
+            yield Row(where, number, tuple(cells[column] for column in indices), line)
 
 
 class _JsonlTable(Table):
@@ -329,7 +329,7 @@ def _sentences(cells: Sequence[object], row: Row, changes: Places) -> list[Texts
     return [tuple(map(joined, sides))]
 
 
-def _linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool) -> list[tuple[str, str]]:
+def _linked(source: Any, target: Any, links: Any, where: str, *, backwards: bool) -> list[tuple[str, str]]:
     """Return the pairs of a document in DocHPLT's form, by the source, then target sentences alone; "" is none."""
     names = ("tgt", "src") if backwards else ("src", "tgt")
     try:
@@ -340,7 +340,7 @@ def _linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool
             raise TypeError
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"{place}: expected source and target with lists 'ids' and 'sentences' of equally many texts, and an "
+            f"{where}: expected source and target with lists 'ids' and 'sentences' of equally many texts, and an "
             f"alignment that is a list of links with lists 'src' and 'tgt', got {str(source)[:40]}"
         ) from error
     order = [{key: number for number, key in enumerate(side)} for side in sides]
@@ -351,7 +351,7 @@ def _linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool
             ends = [sorted(keys, key=numbers.__getitem__) for keys, numbers in zip(pair, order, strict=True)]
             for keys, rest in zip(ends, alone, strict=True):
                 if any(rest.pop(key, None) is None for key in keys):
-                    raise UserError(f"{place}: a sentence stands in two links of the alignment, expected one at most")
+                    raise UserError(f"{where}: a sentence stands in two links of the alignment, expected one at most")
             one, other = (joined(side[key] for key in keys) for keys, side in zip(ends, sides, strict=True))
             by_source.append((order[0][ends[0][0]], one, other))
     by_source += [(order[0][key], text, "") for key, text in alone[0].items()]
@@ -359,21 +359,21 @@ def _linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool
     return [*((one, other) for _, one, other in by_source), *(("", text) for text in alone[1].values())]
 
 
-def label_of(value: object, place: str) -> str:
+def label_of(value: object, where: str) -> str:
     """Return the name of a document or unit."""
     if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
         return "" if value is None else str(value)
-    raise UserError(f"{place}: expected a name or a number of a document, section or paragraph, got {str(value)[:40]}")
+    raise UserError(f"{where}: expected a name or a number of a document, section or paragraph, got {str(value)[:40]}")
 
 
-def text_of(value: object, place: str) -> str:
+def text_of(value: object, where: str) -> str:
     """Return a cell's text; a missing one is empty."""
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise UserError(f"{place}: expected a text as source or target, got {str(value)[:40]}")
+        raise UserError(f"{where}: expected a text as source or target, got {str(value)[:40]}")
     if "\0" in value or (fault := half_character(value)):
-        raise UserError(f"{place}: {'NUL; this is not plain text: remove it' if chr(0) in value else fault}")
+        raise UserError(f"{where}: {'NUL; this is not plain text: remove it' if chr(0) in value else fault}")
     return value
 
 

@@ -82,23 +82,23 @@ def read_labelled(path: Path) -> LabelledTexts:
         raise UserError(f"{path}: expected {FORMATS}")
     if path.suffix == ".jsonl":
         objects = text_rows(open_table(path), ["label", "text"], numbers=["label"])
-        rows: Iterable[tuple[str, str, str]] = ((place, row["label"], row["text"]) for place, row in objects)
+        rows: Iterable[tuple[str, str, str]] = ((where, row["label"], row["text"]) for where, row in objects)
     else:
         rows = _tsv(path) if path.suffix == ".tsv" else _csv(path)
     table = LabelledTexts([], [], [])
-    for place, label, text in rows:
+    for where, label, text in rows:
         label = label.strip()
         if not label:
-            raise UserError(f"{place}: the label is empty")
+            raise UserError(f"{where}: the label is empty")
         if any(character in label for character in "\t\n\r\0"):
-            raise UserError(f"{place}: the label {label!r} has a tab, line break or NUL character; remove it")
+            raise UserError(f"{where}: the label {label!r} has a tab, line break or NUL character; remove it")
         if "\0" in text:
-            raise UserError(f"{place}: the text has a NUL character; remove it")
+            raise UserError(f"{where}: the text has a NUL character; remove it")
         if fault := half_character(label + text):
-            raise UserError(f"{place}: {fault}")
+            raise UserError(f"{where}: {fault}")
         table.labels.append(label)
         table.texts.append(text)
-        table.places.append(place)
+        table.places.append(where)
     if not table.texts:
         raise UserError(f"{path}: has no rows; expected {FORMATS}")
     return table
@@ -136,7 +136,7 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
         with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             for cells in reader:
-                place, begin = f"{path}:{begin}", reader.line_num + 1
+                where, begin = f"{path}:{begin}", reader.line_num + 1
                 if not cells:  # an empty line is no row
                     continue
                 names, is_first = [cell.strip().lower() for cell in cells] if is_first else [], False
@@ -147,12 +147,12 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
                 elif "label" in names or "text" in names[1:]:
                     raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
                 elif columns and len(cells) != width:
-                    raise UserError(f"{place}: expected {width} cells as in the header, got {len(cells)}")
+                    raise UserError(f"{where}: expected {width} cells as in the header, got {len(cells)}")
                 elif len(cells) < 2:
-                    raise UserError(f"{place}: expected a label and a text, got {len(cells)} column(s)")
+                    raise UserError(f"{where}: expected a label and a text, got {len(cells)} column(s)")
                 else:
                     text = cells[columns[1]] if columns else " ".join(cells[1:])
-                    yield place, cells[columns[0] if columns else 0], text
+                    yield where, cells[columns[0] if columns else 0], text
     except csv.Error as error:
         raise UserError(f"{path}:{begin}: not valid CSV: {error}") from error
     except UnicodeDecodeError as error:

@@ -177,10 +177,10 @@ def translate_files(
             pages.append([])
             model = replace(model, page=pages[-1])
         document = _document(source, task)
-        if lines := ", ".join(str(place) for place in document.left if isinstance(place, int)):
+        if lines := ", ".join(str(line) for line in document.left if isinstance(line, int)):
             why = "stays as it is: its markup cannot be told from its text"
             print(f"note: {source}: what begins in line {lines} {why}", file=sys.stderr)
-        if parts := "; ".join(place for place in document.left if isinstance(place, str)):
+        if parts := "; ".join(part for part in document.left if isinstance(part, str)):
             print(f"note: {source}: stays as it is: {parts}", file=sys.stderr)
         changing = [text for text in map(changing_text, document.segments) if text]
         unknown.add(ParallelCorpus.from_lines([changing], task.source_tokenizer))

@@ -109,7 +109,7 @@ class InMemory:
     def own(self) -> list[bool]:
         """For each sentence, whether it is none of a context."""
         counts = zip([len(document.sentences) for document in self.documents], self.sizes, strict=True)
-        return [place >= count - size for count, size in counts for place in range(count)]
+        return [number >= count - size for count, size in counts for number in range(count)]
 
     @cached_property
     def kept(self) -> list[int]:
@@ -133,7 +133,7 @@ class InMemory:
         numbers = [self.places[n] for n in self.kept]
         explanations = translating.explanations(corpus, pieces, given, numbers=numbers)
         explained = dict(zip(self.kept, explanations, strict=True))
-        return [explained.get(n) or Explanation(place, (), ()) for n, place in enumerate(self.places)]
+        return [explained.get(n) or Explanation(number, (), ()) for n, number in enumerate(self.places)]
 
     def shaped(self, values: Sequence[T]) -> list[T] | list[list[T]]:
         """Return values, one per sentence, in the shape of the documents as they were given, without contexts."""
@@ -152,8 +152,8 @@ class InMemory:
         translations: list[str | None] = []
         for number, (part, document) in enumerate(zip(parts, self.documents, strict=True)):
             before = len(document.sentences) - len(part)
-            for place, (text, source) in enumerate(zip(part, document.sentences[before:], strict=True)):
-                where = f"{name}: {f'document {number}, ' if self.several else ''}sentence {place}"
+            for index, (text, source) in enumerate(zip(part, document.sentences[before:], strict=True)):
+                where = f"{name}: {f'document {number}, ' if self.several else ''}sentence {index}"
                 if text is not None and text_of(text, where).strip() and is_blank(source):
                     raise UserError(f"{where}: '{text[:40]}' translates a sentence without text")
             translations += [*[None] * before, *part]

@@ -107,9 +107,9 @@ class Catalogue(Spliced):
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
         texts: dict[int, dict[int, str]] = {}
         for number, text in changed.items():
-            place = self.places[number]
-            assert isinstance(place, _Text)
-            texts.setdefault(place.entry, {})[id(place.branch)] = self.rendered(place, text)
+            part = self.places[number]
+            assert isinstance(part, _Text)
+            texts.setdefault(part.entry, {})[id(part.branch)] = self.rendered(part, text)
         changes, change = [*self._changes], plural_change(*self.languages)
         written: dict[int, str] = {}
         for number, branch_texts in texts.items():

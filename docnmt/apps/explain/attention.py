@@ -429,6 +429,6 @@ def word_pairs(source: str, target: str, pieces: Sequence[AlignedPiece]) -> list
     for piece in pieces:
         places = piece.source[0], piece.target[0]
         if places[0] < len(source) and places[1] < len(target):
-            i, j = (bisect_right(of_text, place) - 1 for of_text, place in zip(starts, places, strict=True))
+            i, j = (bisect_right(of_text, character) - 1 for of_text, character in zip(starts, places, strict=True))
             pairs[i, j] = None
     return list(pairs)

@@ -288,6 +288,6 @@ def limited_mark(limited: bool) -> dict[str, bool]:
     return {"limited": True} if limited else {}
 
 
-def event_of(place: dict[str, int], translation: Translation) -> dict[str, Any]:
+def event_of(position: dict[str, int], translation: Translation) -> dict[str, Any]:
     """Return a line of a stream: the translation at a place."""
-    return {**place, "text": translation.text, "score": translation.score, **limited_mark(translation.limited)}
+    return {**position, "text": translation.text, "score": translation.score, **limited_mark(translation.limited)}

@@ -565,17 +565,17 @@ class Call:
                     continue
                 sentences, ready = await asyncio.to_thread(opened, reply), dict[int, Translation]()
                 lines = [list(group) for _, group in groupby(reply.sentences, lambda sentence: sentence.segment)]
-                places = [{"line": n, "sentence": m} for n, line in enumerate(lines) for m in range(len(line))]
+                positions = [{"line": n, "sentence": m} for n, line in enumerate(lines) for m in range(len(line))]
                 if not answers:
                     yield {"source": [[sentence.text for sentence in line] for line in lines]}
-                    for sentence, place in zip(reply.sentences, places, strict=True):
+                    for sentence, position in zip(reply.sentences, positions, strict=True):
                         if sentence.given is not None:
-                            yield {**place, "text": sentence.given}
+                            yield {**position, "text": sentence.given}
                 async with contextlib.aclosing(self._searched(sentences, counts=not answers)) as events:
                     async for number, translation in events:
                         ready[number] = translation
                         if not answers:
-                            yield event_of(places[number], translation)
+                            yield event_of(positions[number], translation)
                 answers.append(Answer(texts=[ready[number].text for number in sorted(ready)]))
             if isinstance(reply, Failed):
                 raise Refused(reply.status, reply.code, reply.message)

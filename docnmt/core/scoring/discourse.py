@@ -142,7 +142,7 @@ class DiscourseReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return figures overall and by each label, and what came of each group or question."""
-        results = [{**each, self.result: done} for each, done in zip(self.details, self.right, strict=True)]
+        results = [{**row, self.result: done} for row, done in zip(self.details, self.right, strict=True)]
         return {**self.by()[()], "by": self._by_label(), self.result: results}
 
 
@@ -271,10 +271,10 @@ class _Rows:
         if taken := [name for name in _RESULTS if name in self.header]:
             raise UserError(f"{path}:1: rename the column '{taken[0]}', which is the name of what is found")
         rows = text_rows(table, self.header)
-        self.rows = [(place, row) for place, row in rows if any(map(str.strip, row.values()))]
-        for place, row in self.rows:
+        self.rows = [(where, row) for where, row in rows if any(map(str.strip, row.values()))]
+        for where, row in self.rows:
             if row.get("correct", "1") not in ("0", "1"):
-                raise UserError(f"{place}: column 'correct' must be 0 or 1, got '{row['correct']}'")
+                raise UserError(f"{where}: column 'correct' must be 0 or 1, got '{row['correct']}'")
         #: The present columns of `_COLUMNS` by their names there.
         self.columns = {name: name for name in _COLUMNS if name in self.header}
         for language in [name[4:] for name in self.header if name.startswith("ctx_")]:
@@ -330,10 +330,10 @@ def _read_generative_tsv(path: Path) -> list[Question]:
     if expected is None:
         raise UserError(f"{path}:1: expected a column 'expected' or 'pronoun', got {', '.join(table.header)[:200]}")
     questions, labels = [], table.labels("expected")
-    for place, row in table.rows:
+    for where, row in table.rows:
         if row.get("correct", "1") == "1":
             if not (form := row[expected].strip()):
-                raise UserError(f"{place}: nothing in the column '{expected}'; expected what a translation should have")
+                raise UserError(f"{where}: nothing in the column '{expected}'; expected what a translation should have")
             questions.append(Question(table.example(row), form, {name: row[name] for name in labels}))
     return questions
 

@@ -111,18 +111,18 @@ class Glossary:
     def _matches(self, sentence: str) -> Iterator[tuple[str, re.Match[str]]]:
         """Yield each term and where it is, in time that does not grow with the number of terms that begin otherwise."""
         words = {word.start(): word[0] for word in _WORD.finditer(sentence)}
-        place = 0
-        while place < len(sentence):
-            begins = {_caseless(sentence[place]), _caseless(words.get(place, ""))}
+        start = 0
+        while start < len(sentence):
+            begins = {_caseless(sentence[start]), _caseless(words.get(start, ""))}
             for term in (term for begin in begins for term in self._by_begin.get(begin, ())):
                 if term not in self._patterns:
                     edges = _edge(term[0], "(?<!", ")"), _edge(term[-1], "(?!", ")")
                     self._patterns[term] = re.compile(_spelt(term).join(edges))
-                if match := self._patterns[term].match(sentence, place):
+                if match := self._patterns[term].match(sentence, start):
                     yield term, match
-                    place = match.end() - 1
+                    start = match.end() - 1
                     break
-            place += 1
+            start += 1
 
     def found(self, sentence: str, fixed: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the target terms that apply to a source sentence, each once, in the order of the source.

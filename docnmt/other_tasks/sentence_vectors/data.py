@@ -55,12 +55,12 @@ def read_pairs(*paths: Path) -> SentencePairs:
         before = len(pairs.labels)
         published = kind_of_table(path.name) == ".jsonl"
         columns = ("gold_label", "sentence1", "sentence2") if published else ("label", "text", "text2")
-        for place, row in text_rows(open_table(path), columns):
+        for where, row in text_rows(open_table(path), columns):
             label, *sentences = row.values()
             if label == NO_GOLD_LABEL:
                 pairs.undecided += 1
             elif label.lower() not in NLI_LABELS:
-                raise UserError(f"{place}: label '{label}' is none of {', '.join(NLI_LABELS)}")
+                raise UserError(f"{where}: label '{label}' is none of {', '.join(NLI_LABELS)}")
             else:
                 pairs.labels.append(NLI_LABELS.index(label.lower()))
                 pairs.sentences += sentences

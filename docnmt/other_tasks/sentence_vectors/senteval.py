@@ -116,9 +116,9 @@ def _rows(task: TransferTask, paths: Sequence[Path]) -> LabelledSentences:
         if not path.exists():
             probing = "; recipes/studies/inferlite/probing_tasks.py makes it" if task.name in PROBING else ""
             raise UserError(f"{path}: cannot be read: {task.name} needs it, and --data does not have it{probing}")
-        for place, row in text_rows(open_table(path), columns):
+        for where, row in text_rows(open_table(path), columns):
             value, *texts = row.values()
-            rows.append(([words(text) for text in texts], _target(task, value, place)))
+            rows.append(([words(text) for text in texts], _target(task, value, where)))
     if not rows:
         raise UserError(f"{', '.join(map(str, paths))}: no row stands behind the header; copy it again")
     rows.sort(key=lambda row: (*(len(text) for text in row[0]), row[1]))

@@ -112,12 +112,12 @@ def reviews(folder: Path, negative: str, positive: str) -> Iterator[tuple[str, s
         yield from ((label, path.read_text(encoding="utf-8")) for path in paths)
 
 
-def drawn(rows: Rows, each: int) -> Rows:
-    """`each` rows of every label, in the order of the file."""
+def drawn(rows: Rows, most: int) -> Rows:
+    """At most `most` rows of every label, in the order of the file."""
     by_label = numbers_by_label(rows)
     rng = np.random.default_rng(20240)
     chosen = [
-        rng.choice(by_label[label], size=min(each, len(by_label[label])), replace=False) for label in sorted(by_label)
+        rng.choice(by_label[label], size=min(most, len(by_label[label])), replace=False) for label in sorted(by_label)
     ]
     return [rows[number] for number in sorted(np.concatenate(chosen).tolist())]
 

@@ -131,11 +131,11 @@ def places(random: Random, length: int, count: int) -> list[int]:
     return sorted(random.choice(length, size=count, replace=False).tolist())
 
 
-def split(task: str, name: str, lengths: list[tuple[int, int]], each: int) -> Iterator[Example]:
-    """`each` texts of lengths between those of every pair; drawn from the task's and the split's names."""
+def split(task: str, name: str, lengths: list[tuple[int, int]], count: int) -> Iterator[Example]:
+    """`count` texts of lengths between those of every pair; drawn from the task's and the split's names."""
     random = np.random.default_rng(zlib.crc32(f"{task} {name}".encode()))
     for least, most in lengths:
-        for _ in range(each):
+        for _ in range(count):
             yield TASKS[task](random, int(random.integers(least, most + 1)))
 
 
