@@ -85,6 +85,15 @@ def log_tail(z: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(np.log(2 * series) - z * z / 2 - 0.5 * np.log(2 * np.pi), 0.0))
 
 
+def check_size(n: int, m: int) -> None:
+    """Refuse documents whose table of n x m pairs would exhaust memory."""
+    if (n + 1) * (m + 1) > MOST_CELLS:
+        raise UserError(
+            f"{n:,} and {m:,} sentences are too many to align at once; expected at most {MOST_CELLS:,} pairs: divide "
+            "the documents, into chapters for instance"
+        )
+
+
 def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None = None) -> list[Bead]:
     """Return beads of all sentences of both sides, in order.
 
@@ -92,12 +101,7 @@ def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None 
         evidence: (n, m) additional evidence for each pair of sentences: log of how many times as probable the one is
             beside the other as by itself.
     """
-    n, m = len(source.texts), len(target.texts)
-    if (n + 1) * (m + 1) > MOST_CELLS:
-        raise UserError(
-            f"{n:,} and {m:,} sentences are too many to align at once; expected at most {MOST_CELLS:,} pairs: divide "
-            "the documents, into chapters for instance"
-        )
+    check_size(n := len(source.texts), m := len(target.texts))
     evidence = np.zeros((n, m), dtype=np.float32) if evidence is None else evidence
     ratio = max(target.lengths.sum(), 1.0) / max(source.lengths.sum(), 1.0)
     windows = np.lib.stride_tricks.sliding_window_view
@@ -336,6 +340,8 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
         check_new(file, overwrite=config.overwrite)
         if any(same_path(str(path), str(file)) for path in paths):
             raise UsageError(f"--output {config.output}: {file} is read; give another name")
+    for one, other in zip(*sides, strict=True):
+        check_size(len(one.texts), len(other.texts))
     aligned = [(one, other, aligner(one, other)) for one, other in zip(*sides, strict=True)]
     pairs = [  # of each document
         [

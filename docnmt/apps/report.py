@@ -236,6 +236,8 @@ def _read(path: Path, name: str) -> Answers:
             for label, cells in content["by"].items()
         }
         chance = float(content["chance"]) if total == "groups" else None
+        if not solved or len(solved) != int(content[total]) or not 0 <= (chance or 0.0) <= 100:  # also NaN
+            raise ValueError(f"{len(solved)} of {content[total]} {total}, chance {chance}")
         return Answers(name, _accuracy(content, total), chance, labels, solved, by)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise UserError(expected) from error

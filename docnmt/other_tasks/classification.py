@@ -57,7 +57,7 @@ from docnmt.other_tasks.sentence_vectors.data import text_lines
 from docnmt.other_tasks.sentence_vectors.encoders import span_mean
 from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS
 from docnmt.runtime.device import pick_device
-from docnmt.runtime.system import UserError, check_folder, reading, replacing_folder, write_json
+from docnmt.runtime.system import UserError, check_folder, checked, reading, replacing_folder, write_json
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
 
@@ -106,9 +106,17 @@ def read_labelled(path: Path) -> LabelledTexts:
 
 def read_texts(path: Path | None) -> list[str]:
     """Read texts without labels: the `text` values of a .jsonl file, which may have line breaks, or lines."""
-    if path is not None and kind_of_table(path.name) == ".jsonl":
+    kind = None if path is None else kind_of_table(path.name)
+    if path is not None and kind == ".jsonl":
         return [row["text"] for _, row in text_rows(open_table(path), ["text"])]
-    return list(text_lines(path))
+    if path is not None and path.suffix in (".tsv", ".csv"):
+        raise UserError(
+            f"{path}: is a table; give --labelled if it has labels, or the texts alone, one a line, as .txt"
+        )
+    texts = list(text_lines(path))
+    if texts and texts[0].startswith('{"'):
+        print(f"warning: {path or 'stdin'}:1 looks like JSON and is read as text; name it FILE.jsonl", file=sys.stderr)
+    return texts
 
 
 def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -121,7 +129,7 @@ def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
             raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
         names = [cell.strip().lower() for cell in line.split("\t")] if is_first else []
         is_first = False
-        if "label" not in names:
+        if "label" not in names or (names[0] != "label" and "text" not in names):  # else it may be a text
             yield f"{path}:{number}", label, text
         elif names != ["label", "text"]:
             raise UserError(f"{path}:{number}: a header must be label, tab, text; got {line[:80]!r}")
@@ -131,7 +139,7 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
     csv.field_size_limit(1 << 30)  # whole documents in one cell
     begin, is_first = 1, True
     columns: tuple[int, int] | None = None
-    width = 0  # of the header
+    width = 0  # of the first row
     try:
         with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
@@ -146,11 +154,13 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
                     columns, width = (names.index("label"), names.index("text")), len(names)
                 elif "label" in names or "text" in names[1:]:
                     raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
-                elif columns and len(cells) != width:
-                    raise UserError(f"{where}: expected {width} cells as in the header, got {len(cells)}")
+                elif width and len(cells) != width:
+                    expected = f"{width} cells as in the {'header' if columns else 'first row'}"
+                    raise UserError(f"{where}: expected {expected}, got {len(cells)}; quote a cell that has commas")
                 elif len(cells) < 2:
                     raise UserError(f"{where}: expected a label and a text, got {len(cells)} column(s)")
                 else:
+                    width = len(cells)
                     text = cells[columns[1]] if columns else " ".join(cells[1:])
                     yield where, cells[columns[0] if columns else 0], text
     except csv.Error as error:
@@ -334,15 +344,22 @@ def preprocess_classification(config: ClassificationPreprocessConfig, say: Calla
     seen = set(tables["train"].texts)
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         (folder / VOCABULARY).write_bytes(vocabulary.to_bytes())
-        files = {VOCABULARY: file_entry(vocabulary.to_bytes())}
+        files, splits = {VOCABULARY: file_entry(vocabulary.to_bytes())}, {}
         for split, table in tables.items():
             arrays = labelled_arrays(table.texts, numbers[split], vocabulary)
             files |= arrays.save(folder, split)
+            splits[split] = {"texts": len(table.texts), "tokens": int(arrays.token_offsets[-1])}
             say(_report(split, arrays))
             if split != "train" and (repeated := sum(text in seen for text in table.texts)):
                 say(f"warning: {repeated:,} texts of {split} stand in the training data, too")
         write_meta(
-            folder, task=TASK, files=files, vocabulary=config.vocabulary, labels=list(labels), options=to_dict(config)
+            folder,
+            task=TASK,
+            files=files,
+            vocabulary=config.vocabulary,
+            labels=list(labels),
+            splits=splits,
+            options=to_dict(config),
         )
     say(f"{destination}: {len(labels)} labels, a vocabulary of {vocabulary.vocab_size:,} {config.vocabulary}")
 
@@ -481,7 +498,7 @@ class TextClassification:
         """Restore the task of a checkpoint, without data."""
         kind = VOCABULARIES[state.json["vocabulary"]]
         vocabulary = kind.from_bytes(bytes(state.tensors["vocabulary"].numpy()))
-        return cls(config, vocabulary=vocabulary, labels=state.json["labels"])
+        return cls(config, vocabulary=vocabulary, labels=checked(state.json["labels"], list[str], "labels"))
 
     def state(self) -> TaskState:
         """Return labels and vocabulary, which suffice to label new texts."""

@@ -96,7 +96,7 @@ class FusionClassifierConfig:
     max_positions: int | None = option(
         None,
         "rows of the table [4096]",
-        between=(1, None),
+        between=(1, 1 << 20),
         needs=Needs("position", ("learned", "relative_input"), typed=True),
     )
     relative_horizon: int | None = option(
@@ -104,7 +104,7 @@ class FusionClassifierConfig:
         "farther words share an embedding [16]",
         metavar="R",
         aliases=("--relative-distance",),
-        between=(1, None),
+        between=(1, 1 << 17),
         needs=Needs("position", ("relative",), typed=True),
     )
 
@@ -183,7 +183,9 @@ class SentencePairConfig:
 
     classifier_dim: int = option(512, "width of the two hidden layers that classify a pair", between=(1, None))
     classifier_dropout: float = option(0.1, "dropout behind each of them", between=(0, Open(1)))
-    hash_bits: int = option(0, "learn binary codes of this many bits (256, 1024, 4096); 0 for none", between=(0, None))
+    hash_bits: int = option(
+        0, "learn binary codes of this many bits (256, 1024, 4096); 0 for none", between=(0, 1 << 16)
+    )
     hash_steps: int = option(
         5000, "batches until the temperature of the codes has fallen from 1 to its minimum", between=(1, None)
     )

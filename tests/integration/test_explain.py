@@ -16,6 +16,7 @@ from attention_reference import Inputs, selective
 from torch.nn import functional as F
 
 import docnmt
+from docnmt.apps import align as alignment
 from docnmt.apps.documents.kinds import read as read_document
 from docnmt.apps.explain.explain import ExplainedSentence, _shown, _words
 from docnmt.cli.align import main
@@ -340,6 +341,18 @@ def test_a_corpus_becomes_a_corpus(tmp_path: Path, capsys: Capture) -> None:
     assert "raw.de" in capsys.readouterr().err
     (tmp_path / "raw.de").write_text("\n", encoding="utf-8")
     assert main([*words, "--overwrite"]) == 1
+
+
+def test_the_limit_of_sentences_is_checked_before_any_table_is_made(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment, "MOST_CELLS", 30)
+    monkeypatch.setattr(alignment, "word_evidence", None)  # a table of all pairs
+    paths = [tmp_path / "long.en", tmp_path / "long.de"]
+    for path in paths:
+        path.write_text("One.\n\n" + "Two three.\n" * 6, encoding="utf-8")  # the second document is too long
+    assert main([*map(str, paths), "-o", str(tmp_path / "out")]) == 1
+    assert "6 and 6 sentences are too many" in capsys.readouterr().err
 
 
 def test_a_corpus_appears_on_both_sides_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

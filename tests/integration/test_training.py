@@ -105,6 +105,10 @@ def test_keep_last_and_average(data: Path, tmp_path: Path) -> None:
     assert average(command) == 1  # it exists
     assert average([*command, "--overwrite", "--last", "4"]) == 1  # there are three
     assert average(["--output", str(output)]) == 2
+    before = kept[1].read_bytes()
+    for inputs in (["--inputs", *map(str, kept)], ["--save-dir", str(run), "--last", "2"]):
+        assert average([*inputs, "--output", str(kept[1]), "--overwrite"]) == 2
+    assert kept[1].read_bytes() == before
     for twice in ("a.safetensors", "./b/../a.safetensors"):
         assert average(["--inputs", "a.safetensors", twice, "--output", str(output), "--overwrite"]) == 2
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from docnmt.cli import classify, preprocess, train
+from docnmt.core.training.dry_run import model_card
 from docnmt.other_tasks.classification import (
     TextDataset,
     WordVocabulary,
@@ -20,6 +21,7 @@ from docnmt.other_tasks.classification import (
     read_labelled,
     read_texts,
 )
+from docnmt.runtime.system import UserError
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
 
@@ -81,11 +83,20 @@ def test_it_learns_and_labels_new_text(
     assert "scores.json" in capsys.readouterr().err
     assert classify.main(["--path", run, "--labelled", table, "--results", str(results), "--overwrite"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 60
+    assert classify.main(["--path", run, table]) == 1  # its labels would be read as text
+    assert "--labelled" in capsys.readouterr().err
+    card = model_card(Path(run) / "checkpoint_best.safetensors")
+    assert "docnmt-classify" in card
+    assert ".translate" not in card
+    assert "0 subwords" not in card
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"Good good film\n\nbad bad bad\n")))
     assert classify.main(["--path", run, "--all-probabilities"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows][::2] == ["pos", "neg"]
     assert len(rows) == 3
+    monkeypatch.setattr("sys.stdin", None)
+    assert classify.main(["--path", run]) == 1
+    assert "stdin is closed" in capsys.readouterr().err
     assert float(rows[0][1].removeprefix("neg=")) + float(rows[0][2].removeprefix("pos=")) == pytest.approx(1, abs=1e-3)
 
 
@@ -130,6 +141,14 @@ def test_tables_are_read_as_they_say(tmp_path: Path) -> None:
     headed.write_text("\nlabel\ttext\npos\tgood\n", encoding="utf-8")
     assert read_texts(packed) == ["good dog"]
     assert read_labelled(headed).labels == ["pos"]
+    headed.write_text("pos\tlabel\nneg\tbad\n", encoding="utf-8")  # no header: a text
+    assert read_labelled(headed).texts == ["label", "bad"]
+    commas = tmp_path / "a.csv"
+    commas.write_text("pos,good,dog\nneg,bad,cat\n")
+    assert read_labelled(commas).texts == ["good dog", "bad cat"]
+    commas.write_text("pos,good dog\nneg,bad, bad cat\n")
+    with pytest.raises(UserError, match=r"a\.csv:2: expected 2 cells as in the first row"):
+        read_labelled(commas)
     assert ordered_labels(["10", "9"]) == ("9", "10")
     assert ordered_labels(["9" * 5000, "a"]) == ("9" * 5000, "a")
 

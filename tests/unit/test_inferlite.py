@@ -20,10 +20,12 @@ from docnmt.other_tasks.sentence_vectors.encoders import (
     BiLstmMax,
     InferLiteEncoder,
     PackedConvolution,
+    RowLinear,
     SemanticHash,
     span_max,
     span_mean,
 )
+from docnmt.runtime.device import tune
 
 DIMS = (5, 3)
 LENGTHS = [4, 1, 7, 2, 3]
@@ -165,3 +167,13 @@ def test_hashing_is_equation_8_with_its_mean_in_the_bias() -> None:
     for _ in range(300):
         hash(sentences + 3)
     assert torch.allclose(hash.mean, sentences.mean(0) + 3, atol=0.2)  # it follows
+
+
+@pytest.mark.parametrize(("d_input", "d_output"), [(6, 8), (8, 8), (5, 13), (24, 8), (300, 64)])
+def test_a_row_is_the_same_beside_any_number_of_rows(d_input: int, d_output: int) -> None:
+    """Bit for bit; libraries take other ways for small products."""
+    tune()
+    layer, x = RowLinear(d_input, d_output), torch.randn(1024, d_input)
+    together = layer(x)
+    for count in (1, 20, 64, 100, 640):
+        assert torch.equal(layer(x[:count]), together[:count])

@@ -128,6 +128,7 @@ def test_the_best_of_each_column_is_marked(tmp_path: Path) -> None:
         ({"sys": ["short.txt"]}, 1, "short.txt: 8 .*src.txt .* 9 "),
         ({"sys": ["one.txt", "one.txt"]}, 2, "one.txt"),
         ({"discourse": ["ref.txt"]}, 1, "ref.txt: .*docnmt-score"),
+        ({"discourse": ["nan.json"]}, 1, "nan.json: .*docnmt-score"),
         ({"out": ["ref.txt"]}, 1, "ref.txt: "),
     ],
 )
@@ -136,6 +137,8 @@ def test_wrong_input_is_refused_in_a_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     write(tmp_path / "short.txt", [["a"] * 8])
+    scores = {"accuracy": 50.0, "chance": float("nan"), "groups": 2, "by": {}}
+    (tmp_path / "nan.json").write_text(json.dumps({**scores, "solved": [{"solved": True}, {"solved": False}]}))
     monkeypatch.chdir(tmp_path)
     words, before = files(tmp_path, **change), sorted(tmp_path.iterdir())
     assert command.main(words) == status

@@ -255,6 +255,27 @@ def test_the_lexicon_is_model_1():
     assert learn_lexicon(["", "a"], ["", ""]) == {"": {}, "a": {}}
 
 
+def test_a_line_that_is_no_sentence_is_not_aligned_word_by_word(capsys):
+    """Its words times those of the other side: a document a line took gigabytes."""
+    lines = ["a b", "c " * 20000]
+    lexicon = learn_lexicon(lines, lines)
+    assert lexicon == learn_lexicon(lines[:1], lines[:1])
+    assert "leaves out 1 lines" in capsys.readouterr().err
+    assert lexical_consistency(lines, lines, [0, 2], lexicon).pairs == 0
+
+
+@pytest.mark.parametrize("name", ["ref", "sys", "paired"])
+@pytest.mark.parametrize("written", ["--resegmented", "--plot"])
+def test_no_file_that_is_read_is_written(name, written, tmp_path):
+    texts = {file: tmp_path / f"{file}.svg" for file in ("ref", "sys", "paired")}
+    for file, path in texts.items():
+        path.write_text(f"A {file}.\n")
+    words = [word for file, path in texts.items() for word in (f"--{file}", str(path))]
+    words += ["--resegment"] if written == "--resegmented" else ["--by", "position"]
+    assert command.main([*words, written, str(texts[name]), "--overwrite"]) == 2
+    assert texts[name].read_text() == f"A {name}.\n"
+
+
 def test_empty_lines_are_what_the_reference_says(tmp_path):
     reference, line_by_line, flat, spaced = write(
         tmp_path, ref="A\nB\n\nC\nD\n", same="a\n\n\nc\n\n", flat="a\nb\nc\nd\n", spaced="a\nb\n\n\nc\r\nd\r\n\n"

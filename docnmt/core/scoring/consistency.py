@@ -6,8 +6,9 @@ sentences → form of each → counts of agreement and consistency; source and r
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -175,6 +176,8 @@ def _share(counts: np.ndarray) -> float | None:
 
 #: Number of initial letters by which two words count as forms of one: inflection mostly changes the end of a word.
 _STEM = 5
+#: Words of a line, at most: a longer one is no sentence, and each of its words might translate each of the other side.
+_LONGEST = 256
 _WORD = re.compile(r"[^\W\d_]+")
 
 _Lexicon = dict[str, dict[str, float]]
@@ -211,8 +214,8 @@ def lexical_consistency(
 
     A term is a word of at least four letters that occurs in two or more sentences of a document but in at most a tenth
     of the documents' sentences overall. An occurrence without an aligned word agrees with none."""
-    words = [list(dict.fromkeys(_words(sentence))) for sentence in sources]
-    stems = [_stems(sentence) for sentence in targets]
+    lines = list(_sides(sources, targets))
+    words, stems = [list(dict.fromkeys(line)) for line, _ in lines], [line for _, line in lines]
     frequent = Counter(chain.from_iterable(words))
     limit = max(3, len(sources) // 10)
     agreeing, pairs, terms, empty = 0, 0, set[str](), lexicon.get("", {})
@@ -239,10 +242,12 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
     """Estimate p(target stem | source word) by expectation maximisation of IBM model 1, with an empty source word."""
     left: dict[str, int] = {"": 0}  # words with their numbers, in the order of their first occurrence
     right: dict[str, int] = {}
-    source = [np.array([0, *(left.setdefault(word, len(left)) for word in _words(line))]) for line in sources]
-    target = [
-        np.array([right.setdefault(stem, len(right)) for stem in _stems(line)], dtype=np.int64) for line in targets
-    ]
+    lines = list(_sides(sources, targets))
+    lengths = (max(map(len, pair)) for pair in zip(sources, targets, strict=True))
+    if too_long := sum(line == ([], []) and length > _LONGEST for line, length in zip(lines, lengths, strict=True)):
+        print(f"note: lexical consistency leaves out {too_long:,} lines of over {_LONGEST} words", file=sys.stderr)
+    source = [np.array([0, *(left.setdefault(word, len(left)) for word in words)]) for words, _ in lines]
+    target = [np.array([right.setdefault(stem, len(right)) for stem in stems], dtype=np.int64) for _, stems in lines]
     pairs = [np.tile(s, len(t)) * len(right) + np.repeat(t, len(s)) for s, t in zip(source, target, strict=True)]
     entries, pair = np.unique(np.concatenate(pairs), return_inverse=True)  # (E,) of the lexicon, (P,) which one
     word, stem = np.divmod(entries, len(right))  # (E,)
@@ -260,8 +265,11 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
     return lexicon
 
 
-def _stems(sentence: str) -> list[str]:
-    return [word[:_STEM] for word in _words(sentence)]
+def _sides(sources: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of each source and the stems of its target; none of lines that are too long to align."""
+    for source, target in zip(sources, targets, strict=True):
+        words, stems = _words(source), [word[:_STEM] for word in _words(target)]
+        yield (words, stems) if max(len(words), len(stems)) <= _LONGEST else ([], [])
 
 
 def _words(sentence: str) -> list[str]:

@@ -263,7 +263,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, checkpoin
 
 #: Options that determine the number of layers, or their width; options of plug-ins are not known.
 _LAYERS = ("encoder_layers", "decoder_layers", "conv_layers")
-_WIDTHS = ("embed_dim", "ffn_dim", "hidden_dim", "output_dim", "classifier_dim")
+_WIDTHS = ("embed_dim", "ffn_dim", "hidden_dim", "output_dim", "classifier_dim", "hash_bits")
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,6 +375,9 @@ def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
         _check_alike(first, last)
         if problems := not_finite(last.group("model")):
             raise UserError(f"{path}: {problems[0]}; leave it out")
+        for name, value in last.header["config"].get("task", {}).items():
+            if value != (other := first.header["config"].get("task", {}).get(name, value)):
+                print(f"note: {flag(name)} is {other} in {inputs[0]}, {value} in {path}; {output} has that of the last")
         averaged.append(f"{path.name} (update {last.header['progress'].get('update')})")
         for name, tensor in last.group("model").items():
             if tensor.is_floating_point():

@@ -150,8 +150,8 @@ def describe_checkpoint(path: Path) -> str:
         "data": f"fingerprint {header['fingerprint']}",
         "optimizer": f"{moments} tensors: training can continue" if moments else "none: to use, not to continue",
     }
-    if "averaged" in header:
-        facts["averaged"] = ", ".join(header["averaged"])
+    if averaged := header.get("averaged"):
+        facts["averaged"] = ", ".join(map(str, averaged))
     if "start" in header:
         facts["start"] = str(msgspec.convert(header["start"], ModelRecord))
     lines = [f"{name:<12}{value}" for name, value in facts.items()]
@@ -161,35 +161,49 @@ def describe_checkpoint(path: Path) -> str:
 # Model cards in Markdown (Mitchell et al. 2019): what a recipient of a checkpoint has to know.
 
 
+#: How models that do not translate are used, by their task.
+USES = {
+    "text_classification": ("    docnmt-classify --path CHECKPOINT < texts.txt",),
+    "nli": ("    docnmt-embed --path CHECKPOINT --input sentences.txt --output vectors.npy",),
+}
+
+
 def model_card(path: Path, name: str | None = None) -> str:
     """Return a card with architecture, languages, data, sizes, training command, scores and use; what only the author
     knows is left to be filled in. `name` is the model's on a hub, or else that of the checkpoint's folder."""
     header, shapes = read_header(path)
     progress = TrainingState.from_json(header["progress"], where=str(path))
     parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
-    languages, target = (header["task_state"].get(name) or [] for name in ("languages", "target_vocabulary"))
-    of_target = f", {len(target):,} on the target side" if target else ""
+    state = header["task_state"]
+    languages = state.get("languages") or []
+    lists = {name: value for name, value in state.items() if isinstance(value, list) and value}
+    names = {"vocabulary": "subwords", "target_vocabulary": "on the target side", "words": "words"}
+    sizes = ", ".join(f"{len(lists[name]):,} {what}" for name, what in names.items() if name in lists)
+    labels = ", ".join(map(str, state.get("labels") or []))
     address, name = f"ORGANISATION/{name}" if name else path.name, name or path.parent.name or path.stem
     facts = {
         "architecture": f"`{header['arch']}`"
         + (f": {MODELS.help(kind)}" if (kind := header["model"]) in MODELS else ""),
         "task": header["task"] + (f", {' to '.join(languages)}" if languages else ""),
         "parameters": f"{parameters:,}",
-        "vocabulary": f"{len(header['task_state'].get('vocabulary', [])):,} subwords{of_target}",
+        "vocabulary": sizes,
+        "labels": labels,
         "file": f"`{path.name}`, {path.stat().st_size / 1e6:.1f} MB, docnmt {header['docnmt']}",
         "training": f"{progress.update:,} updates, epoch {progress.epoch}",
         "data": f"fingerprint `{header['fingerprint'] or 'unknown'}` (TODO: name the corpora)",
     }
+    use = USES.get(header["task"]) or (
+        "```python", "import docnmt", "", f'model = docnmt.load("{address}")',
+        'model.translate(["A document.", "It has two sentences."])', "```",
+    )  # fmt: skip
     scores = [f"| {metric} | {value:.4g} |" for metric, value in header["scores"].items()]
     front = ["---", *(["language:", *(f"- {language}" for language in languages)] if languages else [])]
     return "\n".join([
         *front, "license: TODO", "library_name: docnmt", "---", "",
         f"# {name}", "",
-        *(f"- **{key}**: {value}" for key, value in facts.items()), "",
+        *(f"- **{key}**: {value}" for key, value in facts.items() if value), "",
         "## Use", "",
-        "```python", "import docnmt", "",
-        f'model = docnmt.load("{address}")',
-        'model.translate(["A document.", "It has two sentences."])', "```", "",
+        *use, "",
         "## Scores on the validation data", "",
         *(["| metric | value |", "| --- | ---: |", *scores] if scores else ["None were measured."]), "",
         "## Training", "",

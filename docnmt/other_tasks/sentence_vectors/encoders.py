@@ -58,9 +58,11 @@ def span_mean(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tenso
 
 # Semantic hashing: binary codes of sentences, learned together with the task (Kiros and Chan 2018, eq. 8).
 
-#: Rows are multiplied in multiples of this number: BLAS libraries use other kernels, with other rounding, for few
-#: rows, and then a sentence's vector would depend on how many others it is computed with.
+#: Rows are multiplied in multiples of this number, and so many that a product has more than `_SMALL` multiplications:
+#: BLAS libraries use other kernels, with other rounding, for few rows and for small products, and then a sentence's
+#: vector would depend on how many others it is computed with.
 ROWS = 64
+_SMALL = 4096
 
 
 class RowLinear(nn.Linear):
@@ -73,7 +75,8 @@ class RowLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (T, d_in) to (T, d_out)."""
-        missing = -len(x) % ROWS
+        rows = ROWS * (1 + _SMALL // (ROWS * self.weight.numel()))
+        missing = -len(x) % rows
         return super().forward(F.pad(x, (0, 0, 0, missing)))[: len(x)] if missing else super().forward(x)
 
 
