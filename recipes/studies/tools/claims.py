@@ -319,6 +319,12 @@ def difference(scores: dict[str, Any], metric: str = "s-BLEU") -> str:
     return "{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**one).replace("-", "−")
 
 
+def courts(words: int, operator: str) -> str:
+    """What an operator gains over `add` on the beginnings of court arguments, with its interval."""
+    number = " ".join(cell(SCOTUS, 2, f"words{words}.{operator}", column) for column in (2, 4))
+    return number.translate(str.maketrans({"[": "(", "]": ")", ",": " to"}))
+
+
 def fusion() -> Iterator[Claim]:
     """How positions join embeddings; differences to `add` in points."""
     yield Claim("AG News: `gate_scalar` − `add`, points", cell(FUSION, 1, "`gate_scalar`", 2), "10", "fusion")
@@ -333,11 +339,9 @@ def fusion() -> Iterator[Claim]:
         yield Claim(
             f"AG News, four layers of width 256, the notebooks' rate: {operator} − `add`, points", number, "1", "fusion"
         )
-    differences = [" ".join(cell(SCOTUS, 2, f"words512.{operator}", column) for column in (2, 4))
-                   for operator in ("concat", "gate_scalar")]  # fmt: skip
-    number = "; ".join(differences).translate(str.maketrans({"[": "(", "]": ")", ",": " to"}))
-    name = "scotus_oral, first 512 words, linear attention: `concat`, `gate_scalar` − `add`, points"
-    yield Claim(name, number, "3", "scotus")
+    for words in (512, 2048):
+        name = f"scotus_oral, first {words:,} words, linear attention: `concat`, `gate_scalar` − `add`, points"
+        yield Claim(name, "; ".join(courts(words, operator) for operator in ("concat", "gate_scalar")), "3", "scotus")
     number = cell(FUSION, 3, "which of two", 1)
     name = "which of two marks is first, texts up to 64 times as long as trained on: relative positions − `add`, points"
     yield Claim(name, number, "3", "fusion")
@@ -626,6 +630,10 @@ def numbers() -> dict[str, str]:
         "tag-saves": cell(ORDINARY, 1, "what the tag saves", 4),
         "batches": cell(ORDINARY, 3, "sentence-documents", 3).split()[0].lstrip("+"),
         "pieces": cell(ORDINARY, 3, "document-pieces", 3),
+        "courts-svm": " and ".join(
+            f"{100 * read(f'fusion.jsonl.xz/scotus_lengths/svm-{words}.json')['accuracy']:.0f}" for words in (512, 2048)
+        ),
+        "courts-gate": courts(2048, "gate_scalar"),
         "concat-saves": cell(ORDINARY, 7, "concat-addition", 3),
         "concat-gains": chosen("concat-addition", "fusion").replace("+", ""),
         "document-gains": chosen("document"),
