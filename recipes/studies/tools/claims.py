@@ -20,6 +20,7 @@ from measured import kept, over_seeds, read_json, read_text, rows
 
 HERE = "recipes/studies"  # what prints the tables of which a claim is a cell:
 FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.jsonl.xz"
+WIDTH = FUSION.replace("summary.py", f"report.py {HERE}/fusion_matters/ag_news_width.yaml --runs")
 SCOTUS = FUSION.replace("summary.py", f"report.py {HERE}/fusion_matters/scotus_lengths.yaml --runs")
 TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".format(f"{HERE}/fusion_translation")
 LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
@@ -60,6 +61,7 @@ STUDIES = {
     "docmix": ("translation", "docmix/run.sh", "docmix.jsonl"),
     "dialogue": ("dialogue", "dialogue/run.sh", "dialogue.jsonl"),
     "fusion": ("fusion", "fusion_matters/run.sh", "fusion.jsonl.xz"),
+    "width": ("fusion", "fusion_matters/ag_news_width.yaml", "fusion.jsonl.xz"),
     "scotus": ("fusion", "fusion_matters/scotus_lengths.yaml", "fusion.jsonl.xz"),
     "translation": ("fusion", "fusion_translation/run.sh", "fusion-translation.json"),
     "default": ("fusion", "default_fusion/run.sh", "default-fusion.jsonl"),
@@ -319,9 +321,9 @@ def difference(scores: dict[str, Any], metric: str = "s-BLEU") -> str:
     return "{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**one).replace("-", "−")
 
 
-def courts(words: int, operator: str) -> str:
-    """What an operator gains over `add` on the beginnings of court arguments, with its interval."""
-    number = " ".join(cell(SCOTUS, 2, f"words{words}.{operator}", column) for column in (2, 4))
+def over_add(report: str, cells: str, operator: str) -> str:
+    """What an operator gains over `add` by a study's report, points, with its interval over seeds and texts."""
+    number = " ".join(cell(report, 2, f"{cells}.{operator}", column) for column in (2, 4))
     return number.translate(str.maketrans({"[": "(", "]": ")", ",": " to"}))
 
 
@@ -339,9 +341,13 @@ def fusion() -> Iterator[Claim]:
         yield Claim(
             f"AG News, four layers of width 256, the notebooks' rate: {operator} − `add`, points", number, "1", "fusion"
         )
+    number = "; ".join(over_add(WIDTH, "width1024", operator) for operator in ("concat", "gate_scalar"))
+    name = "AG News, the notebooks' size (feed-forward width 1,024): `concat`, `gate_scalar` − `add`, points"
+    yield Claim(name, number, "3", "width")
     for words in (512, 2048):
         name = f"scotus_oral, first {words:,} words, linear attention: `concat`, `gate_scalar` − `add`, points"
-        yield Claim(name, "; ".join(courts(words, operator) for operator in ("concat", "gate_scalar")), "3", "scotus")
+        number = "; ".join(over_add(SCOTUS, f"words{words}", operator) for operator in ("concat", "gate_scalar"))
+        yield Claim(name, number, "3", "scotus")
     number = cell(FUSION, 3, "which of two", 1)
     name = "which of two marks is first, texts up to 64 times as long as trained on: relative positions − `add`, points"
     yield Claim(name, number, "3", "fusion")
@@ -633,7 +639,9 @@ def numbers() -> dict[str, str]:
         "courts-svm": " and ".join(
             f"{100 * read(f'fusion.jsonl.xz/scotus_lengths/svm-{words}.json')['accuracy']:.0f}" for words in (512, 2048)
         ),
-        "courts-gate": courts(2048, "gate_scalar"),
+        "width-concat": over_add(WIDTH, "width1024", "concat"),
+        "width-gate": over_add(WIDTH, "width1024", "gate_scalar"),
+        "courts-gate": over_add(SCOTUS, "words2048", "gate_scalar"),
         "concat-saves": cell(ORDINARY, 7, "concat-addition", 3),
         "concat-gains": chosen("concat-addition", "fusion").replace("+", ""),
         "document-gains": chosen("document"),
