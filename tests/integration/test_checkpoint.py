@@ -27,6 +27,7 @@ from docnmt.cli.preprocess import main as preprocess
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.training.checkpoint import (
+    average_checkpoints,
     checksums_of,
     load_checkpoint,
     load_model,
@@ -265,6 +266,18 @@ def test_a_header_that_asks_for_the_moon(tmp_path: Path) -> None:
         save_checkpoint(tmp_path / "moon.safetensors", header, stored.tensors)
         with pytest.raises(UserError, match=complaint):
             load_model(tmp_path / "moon.safetensors")
+
+
+def test_a_mean_says_whose_task_options_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With other ones the same weights may give other results: a classifier's `--max-length`."""
+    first, last = small_system.save(tmp_path / "first.safetensors"), tmp_path / "last.safetensors"
+    stored = load_checkpoint(first)
+    header = json.loads(json.dumps(stored.header))
+    header["config"]["task"]["resolutions"] = [1, 4]
+    save_checkpoint(last, header, stored.tensors)
+    average_checkpoints([first, last], tmp_path / "mean.safetensors")
+    assert "--resolutions is [] in" in capsys.readouterr().err
+    assert load_checkpoint(tmp_path / "mean.safetensors").header["config"] == header["config"]
 
 
 # What `tune` decides; where it depends on how a process starts, in processes of their own.

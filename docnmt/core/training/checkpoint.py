@@ -377,7 +377,8 @@ def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
             raise UserError(f"{path}: {problems[0]}; leave it out")
         for name, value in last.header["config"].get("task", {}).items():
             if value != (other := first.header["config"].get("task", {}).get(name, value)):
-                print(f"note: {flag(name)} is {other} in {inputs[0]}, {value} in {path}; {output} has that of the last")
+                differing = f"{flag(name)} is {other} in {inputs[0]}, {value} in {path}"
+                print(f"note: {differing}; {output} has that of the last input", file=sys.stderr)
         averaged.append(f"{path.name} (update {last.header['progress'].get('update')})")
         for name, tensor in last.group("model").items():
             if tensor.is_floating_point():
