@@ -639,6 +639,9 @@ def numbers() -> dict[str, str]:
         "courts-svm": " and ".join(
             f"{100 * read(f'fusion.jsonl.xz/scotus_lengths/svm-{words}.json')['accuracy']:.0f}" for words in (512, 2048)
         ),
+        "written": f"{read('given.jsonl/diabla/sentence.seeds/written.json')['s-BLEU']:.1f}",
+        "written-all": f"{read('given.jsonl/diabla/sentence.seeds/none.json')['s-BLEU']:.1f}",
+        "joined-worth": difference(read("given.jsonl/diabla/concat4.seeds/third.json")["foreign"]),
         "width-concat": over_add(WIDTH, "width1024", "concat"),
         "width-gate": over_add(WIDTH, "width1024", "gate_scalar"),
         "courts-gate": over_add(SCOTUS, "words2048", "gate_scalar"),
