@@ -106,9 +106,10 @@ class Progress:
         return f"{format_count(rate)} {self.unit}/s".replace(" /s", "/s") if rate > 0.5 else ""  # or it says 0
 
     def _left(self, now: float) -> str:
-        """The time left, by the rate since the first unit of work, which takes along what is done once."""
+        """The time left, by the rate since the first unit of work, which takes along what is done once; by that since
+        the start as long as little was done behind it."""
         begun, before = self._first or (self._start, self.initial)
-        if self.done <= before:
+        if self.done - before < (self.total or 0) / 100:
             begun, before = self._start, self.initial
         if not self.total or self.done <= before:
             return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from docnmt.core.search import translate as room
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.options import Section, option
-from docnmt.runtime import launch
+from docnmt.runtime import launch, progress
 from docnmt.runtime.jobs import deal
 from docnmt.runtime.launch import obtainable_memory
 from docnmt.runtime.system import UsageError, UserError
@@ -65,6 +66,25 @@ def test_an_option_of_one_file_is_given_once(name: str, tmp_path: Path) -> None:
     assert getattr(Given("docnmt-test", [word]), name.replace("-", "_")) == word.partition("=")[2]
     with pytest.raises(UsageError, match=f"--{name}: given 2 times"):
         Given("docnmt-test", [word, word])
+
+
+@pytest.mark.parametrize(
+    ("updates", "left"),
+    [
+        (((10, 100), (30, 2000), (50, 2000)), "59s left"),  # ten seconds are needed once, a unit takes 0.01
+        (((1, 3000), (11, 1)), "26s left"),  # with --given much is done at once; nineteen hours were left
+    ],
+)
+def test_the_time_left_is_that_of_the_work_left(
+    updates: tuple[tuple[int, int], ...], left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, file = [0.0], io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    bar = progress.Progress(10_000, "", unit="tok", file=file)
+    for seconds, units in updates:
+        clock[0] = seconds
+        bar.update(units)
+    assert left in file.getvalue().splitlines()[-1]
 
 
 def test_a_program_prints_again_after_a_job_whose_first_process_printed_for_all() -> None:
