@@ -21,7 +21,6 @@ from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.apps.options import AlignConfig, ModelsConfig
 from docnmt.core.read_corpus import Facts, TextLines, read_text
 from docnmt.core.split_sentences import splitter
-from docnmt.options import same_path
 from docnmt.runtime.languages import joined
 from docnmt.runtime.system import UsageError, UserError, __version__, check_new, check_readable, replacing, write_text
 
@@ -337,9 +336,7 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
     is_memory = output.suffix.lower() == ".tmx"
     files = [output] if is_memory else [output.parent / f"{output.name}.{language}" for language in languages]
     for file in files:
-        check_new(file, overwrite=config.overwrite)
-        if any(same_path(str(path), str(file)) for path in paths):
-            raise UsageError(f"--output {config.output}: {file} is read; give another name")
+        check_new(file, overwrite=config.overwrite, reads=paths)
     for one, other in zip(*sides, strict=True):
         check_size(len(one.texts), len(other.texts))
     aligned = [(one, other, aligner(one, other)) for one, other in zip(*sides, strict=True)]

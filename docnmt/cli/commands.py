@@ -32,10 +32,10 @@ from docnmt.cli.score import SCORE, check_one_translation
 from docnmt.cli.train import TRAIN
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.search.config import GenerationConfig
-from docnmt.options import Section, option, same_path
+from docnmt.options import Section, option
 from docnmt.other_tasks.options import ClassifyConfig, EmbedConfig, SentEvalConfig
 from docnmt.registry import Registry
-from docnmt.runtime.system import UsageError, UserError, check_new, find_checkpoint, printable
+from docnmt.runtime.system import UserError, check_new, find_checkpoint, printable
 
 #: Every command by its name, in the order of `docnmt --help`.
 COMMANDS: dict[str, Command] = {}
@@ -278,14 +278,12 @@ docnmt-average --inputs a.safetensors b.safetensors --output mean.safetensors
 def average(given: Given, config: dict[str, Any]) -> None:
     average: AverageConfig = config["average"]
     output = Path(average.output)
-    check_new(output, overwrite=average.overwrite)
     from docnmt.core.training.checkpoint import average_checkpoints, last_checkpoints
 
     inputs = [Path(name) for name in average.inputs]
     if average.save_dir is not None and average.last is not None:
         inputs = last_checkpoints(Path(average.save_dir), average.last)
-    if any(same_path(average.output, str(path)) for path in inputs):
-        raise UsageError(f"--output {average.output}: is one of the checkpoints that are read; give another name")
+    check_new(output, overwrite=average.overwrite, reads=inputs)
     average_checkpoints(inputs, output)
     print(f"{output}: mean of {', '.join(map(str, inputs))}", file=sys.stderr)
 

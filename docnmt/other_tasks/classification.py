@@ -106,8 +106,7 @@ def read_labelled(path: Path) -> LabelledTexts:
 
 def read_texts(path: Path | None) -> list[str]:
     """Read texts without labels: the `text` values of a .jsonl file, which may have line breaks, or lines."""
-    kind = None if path is None else kind_of_table(path.name)
-    if path is not None and kind == ".jsonl":
+    if path is not None and kind_of_table(path.name) == ".jsonl":
         return [row["text"] for _, row in text_rows(open_table(path), ["text"])]
     if path is not None and path.suffix in (".tsv", ".csv"):
         raise UserError(

@@ -269,8 +269,10 @@ class _Checked(Exception):
     """Leaves `replacing` without writing a file."""
 
 
-def check_new(path: Path, *, overwrite: bool) -> None:
-    """Check before long work that no file of this name exists, or that it may be replaced."""
+def check_new(path: Path, *, overwrite: bool, reads: Iterable[Path | str] = ()) -> None:
+    """Check before long work that no file of this name exists, or that it may be replaced; none of `reads` may be."""
+    if path.resolve() in (Path(read).resolve() for read in reads):
+        raise UsageError(f"{path}: is a file that is read; give another name")
     check_writable(path)
     if path.exists() and not overwrite:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another name")

@@ -326,11 +326,9 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
     check_wanted(wanted, len(config.sys), problems)
     if same_path(config.resegmented, wanted.plot):
         raise UsageError(f"--resegmented and --plot are both {wanted.plot}; give one of them another name")
-    read_files = (*config.ref, *config.sys, config.src, *wanted.paired, *wanted.foreign)
+    reads = (*config.ref, *config.sys, *filter(None, (config.src,)), *wanted.paired, *wanted.foreign)
     for name in filter(None, (config.resegmented, wanted.plot)):
-        if any(same_path(name, path) for path in read_files):
-            raise UsageError(f"{name}: is a file that is read; give another name")
-        check_new(Path(name), overwrite=config.overwrite)
+        check_new(Path(name), overwrite=config.overwrite, reads=reads)
     columns, _ = parse_columns(config.columns)
     layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
     references = [layout.align(Path(path), columns, "target") for path in config.ref]

@@ -136,7 +136,7 @@ class PairDataset:
 def text_lines(path: Path | None) -> Iterator[str]:
     """Return the lines of a file, or of standard input; errors as in `docnmt.core.read_corpus`."""
     if path is None and sys.stdin is None:
-        raise UserError("stdin is closed; expected texts, one a line: < FILE, or --input FILE")
+        raise UserError("stdin is closed; expected texts, one a line: < FILE")
     return iter(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
 
 
