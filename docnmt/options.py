@@ -457,6 +457,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         values = msgspec.yaml.decode(content, type=dict[str, Any] | None) or {}
         root = refuse_repeated_keys(content, str(path))
         written = {key.value: node for key, node in getattr(root, "value", ())}
+        if "<<" in written:
+            raise UserError(f"{path}: '<<' merges options from elsewhere; write each option on a line of its own")
         for key, value in values.items():
             checked(value, _VALUE, f"{path}: '{key}'")
         return {key: _as_spelt(value, written[key]) if key in written else value for key, value in values.items()}

@@ -16,6 +16,7 @@ from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import Section
 from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
+from docnmt.runtime.launch import job_process
 from docnmt.runtime.system import OpenObject, UsageError, UserError, read_json
 
 #: What `--help` says before the names of the models.
@@ -37,6 +38,8 @@ def _train(given: Given) -> None:
     from docnmt.core.training.start import dry_run, train_command
 
     if config["run"].dry_run:
+        if job_process().world > 1:
+            raise UsageError("--dry-run: expected one process, which it describes; leave torchrun or srun out")
         print(dry_run(config))
     else:
         train_command(config)

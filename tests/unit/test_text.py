@@ -180,7 +180,7 @@ class Entry(OpenObject):
     [
         ("yaml", "[" * 20_000, ""), ("yaml", BOMB, "'b'"), ("yaml", "lr: {a: 1}\n", "'lr'"), ("yaml", "lr: \x00\n", ""),
         ("yaml", "lr: !!python/object:os.system x\n", "os.system"), ("yaml", "lr: 1\n--- \nlr: 2\n", "line 2"),
-        ("yaml", "lr: 1\narch: a\nlr: 2\n", "options:3: 'lr'"),
+        ("yaml", "lr: 1\narch: a\nlr: 2\n", "options:3: 'lr'"), ("yaml", "<<: {data: 010}\n", "'<<'"),
         ("json", "{", ""), ("json", "[" * 100_000, ""), ("json", "9" * 10_000, ""), ("json", '"\\ud800"', "ud800"),
         ("json", '{"count": -1}', "'$.count'"), ("json", "{}", "'count'"), ("json", "[]", "'object'"),
     ],

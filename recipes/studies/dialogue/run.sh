@@ -7,7 +7,7 @@
 #   TARGET=fr|de     games_enfr and DiaBLa, or games_ende and every fourth dialogue of XDailyDialog (fr)
 #   WORK=DIR         another folder than runs/dialogue-TARGET
 #   UPDATES=N        of the sentence model (12000); FURTHER=N updates from it on (300)
-#   SEEDS="1 2 3"    of the further updates
+#   SEEDS="1 2 3"    of the further updates; the scores over seeds are of these
 #   SYSTEMS="…"      of sentence mixed shape concat concat4 hier source target both hier_cond levels steady choice forms; the first is
 #                    the control (all)
 #   SETS="…"         what is asked: games, diabla or xdailydialog, ctxpro (all)
@@ -39,10 +39,10 @@ if [ ! -e "$data/meta.json" ]; then
     dialogues text "$DATA/$games/train" "$text/train" "${languages[@]}"
     dialogues text "$DATA/$games/dev" "$text/dev" "${languages[@]}" --every 3
     dialogues text "$DATA/$games/test" "$text/games" "${languages[@]}" --least 3 --most 250
-    for each in "${tests[@]}"; do
-        dialogues text "${each#*=}" "$text/${each%%=*}" "${languages[@]}" --every "$every"
+    for test in "${tests[@]}"; do
+        dialogues text "${test#*=}" "$text/${test%%=*}" "${languages[@]}" --every "$every"
     done
-    for each in games "${tests[@]%%=*}"; do dialogues given "$text/$each" "${languages[@]}"; done
+    for test in games "${tests[@]%%=*}"; do dialogues given "$text/$test" "${languages[@]}"; done
     say "preprocess, with the tags of --formality in the vocabulary"
     docnmt-preprocess -s en -t "$target" --trainpref "$text/train" --validpref "$text/dev" --destdir "$data" \
         --vocab-size 8000 --long-policy split --user-defined-symbols '<formal>' '<informal>'
@@ -68,7 +68,7 @@ if [ ! -e "$levels/meta.json" ]; then
     say "text: dialogues with utterances as paragraphs"
     mkdir -p "$paragraphs"
     dialogues text "$DATA/$games/train" "$paragraphs/train" "${languages[@]}" --levels
-    for each in games "${tests[@]%%=*}"; do dialogues paragraphs "$text/$each" "$paragraphs/$each" "${languages[@]}"; done
+    for test in games "${tests[@]%%=*}"; do dialogues paragraphs "$text/$test" "$paragraphs/$test" "${languages[@]}"; done
     docnmt-preprocess -s en -t "$target" --srcdict "$data" --trainpref "$paragraphs/train" --validpref "$text/dev" \
         --destdir "$levels" --long-policy split
 fi

@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             repeated.add(number)
             lines += len(documents[number].lines)
             hits += counts[number].total()
-        print(f"{domain}: {hits / lines:.1%} of the lines of the repeated documents depend on context")
+        print(f"{domain}: {hits / max(lines, 1):.1%} of the lines of the repeated documents depend on context")
     order = [number for number in range(len(documents)) for _ in range(options.times if number in repeated else 1)]
     random.Random(1).shuffle(order)
     write(options.out, [documents[number] for number in order], tagged=False)
@@ -94,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         total = sum((counts[number] for number in numbers), Counter())
         lines = sum(len(documents[number].lines) for number in numbers)
         rules = ", ".join(f"{rule} {total[rule]:,}" for rule in ("pronoun", "answer", "word"))
-        print(f"{name}: {len(numbers):,} documents, {lines:,} lines; {rules}: {total.total() / lines:.1%} of the lines")
+        share = total.total() / max(lines, 1)
+        print(f"{name}: {len(numbers):,} documents, {lines:,} lines; {rules}: {share:.1%} of the lines")
     return 0
 
 

@@ -99,8 +99,8 @@ def measure(
         wanted = {bead for bead in expected((sides[0], sides[1])) if bead.source and bead.target}
         proposed = {bead for bead in aligned(one, other) if bead.source and bead.target}
         both, there, here = both + len(wanted & proposed), there + len(wanted), here + len(proposed)
-    f1 = 2 * both / (here + there)
-    return f"precision {both / here:.4f}, recall {both / there:.4f}, F1 {f1:.4f} ({there:,} pairs)"
+    f1 = 2 * both / max(here + there, 1)
+    return f"precision {both / max(here, 1):.4f}, recall {both / max(there, 1):.4f}, F1 {f1:.4f} ({there:,} pairs)"
 
 
 def main() -> None:

@@ -60,7 +60,8 @@ def main() -> None:
     for name, split in splitters(options.language).items():
         pairs = [(ends(document), ends(split(" ".join(document)))) for document in documents]
         right, wanted, cut = (sum(map(len, sets)) for sets in zip(*((a & b, a, b) for a, b in pairs), strict=True))
-        precision, recall, f1 = 100 * right / max(cut, 1), 100 * right / wanted, 200 * right / (cut + wanted)
+        precision, recall = 100 * right / max(cut, 1), 100 * right / max(wanted, 1)
+        f1 = 200 * right / max(cut + wanted, 1)
         print(f"{name:<18} precision {precision:5.1f}  recall {recall:5.1f}  F1 {f1:5.1f}")
 
 
