@@ -85,6 +85,29 @@ def test_a_stream_has_every_segment_once(client: Any) -> None:
     assert client.delete(address).status_code == 204
 
 
+@pytest.mark.parametrize("arch", ["transformer_tiny", "concat_transformer_tiny", "hier_cond_transformer_tiny"])
+def test_a_translation_begins_with_its_prefix(arch: str) -> None:
+    """As that of docnmt-translate --prefix: the first sentence of the segment, its blank lines left out."""
+    used = translating(arch)
+    client = started(used)
+    opened = client.post("/sessions", json={"segments": [SOURCE[0], f"\n{SOURCE[1]}"]}).json()
+    address = f"/sessions/{opened['session']}"
+    client.put(f"{address}/segments/0", json={"translation": "the river"})
+    corpus, prefix = small_system.corpus([SOURCE[:2]]), "the tree"
+    (expected,) = translate_corpus(
+        used.loaded.models, used.loaded.task, corpus, used.options, used.search, given=["the river", None],
+        prefixes=[None, prefix],
+    )  # fmt: skip
+    body = {"segments": [1], "prefix": prefix}
+    (segment,) = client.post(f"{address}/translate", json=body).json()["segments"]
+    assert segment["translation"] == f"\n{expected.text}"
+    assert expected.text.startswith(prefix)
+    refused = client.post(f"{address}/translate", json={"segments": [0, 1], "prefix": prefix})
+    assert refused.status_code == 400
+    assert "got 2" in refused.text
+    client.service.worker.stop()
+
+
 def test_segments_are_added_and_taken_back(client: Any) -> None:
     opened = client.post("/sessions", json={"glossary": {"dog": "the river"}}).json()
     address = f"/sessions/{opened['session']}"

@@ -114,6 +114,7 @@ class Passage(NamedTuple):
     source: str
     translation: str | None = None
     wanted: bool = False
+    prefix: str = ""  # the words with which the translation of what is wanted begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +151,12 @@ class Ask:
             check_sizes(sources, self.name, most, lines=self.splits == "lines")
         elif (elements := sum(source.count("<") for source in sources)) > most:  # words are counted without markup
             raise too_many(f"{self.name}, elements", elements, most)
-        check_sizes([passage.translation or "" for passage in passages], "translation", most)
+        for name in ("translation", "prefix"):
+            check_sizes([getattr(passage, name) or "" for passage in passages], name, most)
         for passage in passages:
             check_text(passage.source, self.name)
             check_text(passage.translation or "", "translation")
+            check_text(passage.prefix, "prefix")
 
 
 def check_sizes(texts: Sequence[str], name: str, most: int, *, lines: bool = True) -> None:
@@ -202,6 +205,7 @@ class Sentences:
     texts: list[list[range]]  # for each wanted text the sentences of each of its lines, by number
     wishes: Wishes = NO_WISHES
     given: Sequence[str | None] | None = None  # the translation of each sentence
+    prefixes: Sequence[str | None] | None = None  # the words with which each translation begins
     fixed: Sequence[Sequence[tuple[int, int]]] | None = None  # parts of each in which the glossary has no terms
     explain: Sequence[int] | None = None  # if wanted: the number of each sentence in its document
     kept: KeptEncoding | None = None  # of the same document, from earlier requests
@@ -218,13 +222,16 @@ class Sentences:
     @classmethod
     def _split(cls, ask: Ask, rules: str, loaded: LoadedModels) -> Sentences:
         (passages,), task = ask.documents, ask.wishes.task or loaded.task
-        is_file, lines, known, ends = ask.splits == "file", list[str](), list[str](), [0]
+        is_file, lines, known, begins, ends = ask.splits == "file", list[str](), list[str](), list[str](), [0]
         for passage in passages:
             own_lines, translations = _lines(passage, ask.splits, ask.name)
+            first = next((n for n, line in enumerate(own_lines) if not is_blank(line)), -1)
+            begins += [passage.prefix if n == first else "" for n in range(len(own_lines))]
             lines += own_lines
             known += translations
             ends.append(len(lines))
-        read = read_document(lines, None if is_file else known, rules, task, whole=ask.splits == "none")
+        given, prefixes = None if is_file else known, begins if any(begins) else None
+        read = read_document(lines, given, rules, task, whole=ask.splits == "none", prefixes=prefixes)
         ranges, begin = list[range](), 0
         for counts in read.form.rows:
             ranges.append(range(begin, begin + sum(counts)))
@@ -233,6 +240,7 @@ class Sentences:
         texts = [ranges[first:last] for passage, (first, last) in bounds if passage.wanted]
         numbers = range(read.corpus.num_sentences)
         sentences = cls(read.corpus, texts, ask.wishes, explain=numbers if ask.explain else None)
+        sentences.prefixes = read.prefixes
         if not is_file:
             sentences.given = list(read.given)
             if not loaded.reads_translations:  # the model would not read translations of context

@@ -397,9 +397,13 @@ class ChangeSegment(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TranslateSegments(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST /sessions/ID/translate: which, by numbers from 0; null: all that are not confirmed."""
+    """The body of POST /sessions/ID/translate: which, by numbers from 0; null: all that are not confirmed.
+
+    `prefix`: the words with which the translation of the one segment begins.
+    """
 
     segments: list[int] | None = None
+    prefix: str = ""
 
 
 @dataclass
@@ -438,13 +442,14 @@ class Session(KeptItem):
             raise Refused(404, "no_segment", message)
         return self.segments[number]
 
-    def passages(self, wanted: Collection[int], *, drafts: bool) -> list[Passage]:
+    def passages(self, wanted: Collection[int], *, drafts: bool, prefix: str = "") -> list[Passage]:
         """Return the whole document as the search reads it: confirmed segments have their translations.
 
-        With `drafts`, other segments that are not wanted have theirs, too, as if they had just been translated.
+        With `drafts`, other segments that are not wanted have theirs, too, as if they had just been translated. The
+        translations of wanted ones begin with `prefix`.
         """
         return [
-            Passage(segment.source, wanted=True)
+            Passage(segment.source, wanted=True, prefix=prefix)
             if number in wanted
             else Passage(segment.source, segment.translation if segment.confirmed or drafts else None)
             for number, segment in enumerate(self.segments)
@@ -525,7 +530,10 @@ class Sessions(Store[Session]):
             numbers = [number for number, segment in enumerate(session.segments) if not segment.confirmed]
         else:
             numbers = sorted({number for number in payload.segments if session.segment(number)})
-        passages = session.passages(set(numbers), drafts=call.service.worker.loaded.reads_own_text)
+        if payload.prefix and len(numbers) != 1:
+            raise Refused(400, "invalid_request", f"prefix: expected one segment in segments, got {len(numbers)}")
+        drafts = call.service.worker.loaded.reads_own_text
+        passages = session.passages(set(numbers), drafts=drafts, prefix=payload.prefix)
         chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile
         session.translated, encoding = time.monotonic(), session.encoding or KeptEncoding()
         session.encoding = encoding

@@ -169,8 +169,8 @@ class Worker:
 
         job, numbers = job_of(
             self.loaded.models, task, sentences.corpus, models.options, models.search,
-            finder=wishes.terms or self._terms, given=sentences.given, fixed=sentences.fixed, memory=models.memory,
-            window=models.window, deliver=deliver,
+            finder=wishes.terms or self._terms, given=sentences.given, prefixes=sentences.prefixes,
+            fixed=sentences.fixed, memory=models.memory, window=models.window, deliver=deliver,
         )  # fmt: skip
         if sentences.kept is not None:
             job.kept = sentences.kept.of(sentences.corpus)
@@ -386,13 +386,14 @@ class Call:
     log: dict[str, Any] = field(default_factory=dict)
 
     def accept(self, sentences: Sentences) -> None:
-        """Log the size of a request, and count its subwords; refuse what is too long, also of what is given."""
+        """Log the size of a request, and count its subwords; refuse what is too long, also of known text."""
         config, corpus = self.service.config, sentences.corpus
         tokens = len(corpus.source.tokens) + corpus.num_sentences
         longest = int(corpus.source.lengths().max(initial=0)) + 1
         self.log.update(sentences=corpus.num_sentences, tokens=tokens)
         reads_given = self.service.worker.loaded.reads_translations
         texts = [text for text in sentences.given or () if text and reads_given]
+        texts += [text for text in sentences.prefixes or () if text]
         known = [len(pieces) + 1 for pieces in self.service.task.target_tokenizer.encode(texts)] if texts else [0]
         explained = 0 if sentences.explain is None else tokens
         for subject, length, option, advice in (
@@ -461,7 +462,8 @@ class Call:
     async def _protected(self, sentences: Sentences) -> Translated:
         """Yield the translations, in which placeholders and the like come through; those that lost some come last."""
         task, on = sentences.wishes.task or self.service.task, self.service.config.protect
-        protected = await asyncio.to_thread(lambda: ProtectedText(sentences.corpus, sentences.given, task, on=on))
+        corpus, given, prefixes = sentences.corpus, sentences.given, sentences.prefixes
+        protected = await asyncio.to_thread(lambda: ProtectedText(corpus, given, task, prefixes=prefixes, on=on))
         for number, translation in [*protected.translations.items()]:
             yield number, translation
         explained: dict[int, Translation] = {}
@@ -474,8 +476,9 @@ class Call:
                     yield number, translation
         if not protected.lost:
             return
-        corpus, given, _ = await asyncio.to_thread(protected.again)
-        async with contextlib.aclosing(self._searched(Sentences(corpus, [], sentences.wishes, given))) as events:
+        corpus, given, prefixes = await asyncio.to_thread(protected.again)
+        again = Sentences(corpus, [], sentences.wishes, given, prefixes)
+        async with contextlib.aclosing(self._searched(again)) as events:
             pieces = {number: translation async for number, translation in events}
         for number, whole in protected.mended(iter([pieces[number] for number in sorted(pieces)])):
             yield number, whole
@@ -548,7 +551,7 @@ class Call:
 
         def opened(question: Question) -> Sentences:
             given, fixed = ([getattr(segment, name) for segment in question.sentences] for name in ("given", "fixed"))
-            sentences = Sentences(corpus_of(question.sentences, service.task), [], wishes, given, fixed)
+            sentences = Sentences(corpus_of(question.sentences, service.task), [], wishes, given, fixed=fixed)
             if not answers:  # later questions are about parts of the same text
                 unknown.count(ParallelCorpus.from_lines([question.texts], service.task.source_tokenizer))
                 self.accept(sentences)
