@@ -98,6 +98,19 @@ def reranked(kept: Path, metric: str) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+def by_part(kept: Path) -> Iterator[str]:
+    """A table of the systems of choice.yaml on the lines of the tests that are not in training, and on each set."""
+    yield "| s-BLEU | lines | document − sentence | pieces − sentence | document − pieces | document, true − foreign |"
+    yield "| --- | ---: | --- | --- | --- | --- |"
+    kinds = (("document", "paired"), ("pieces", "paired"), ("document-pieces", "paired"), ("document", "foreign"))
+    folders = {path.parent for path in find(kept / "choice/parts", "*/document.json")}
+    for folder in sorted(folders, key=lambda folder: (folder.name != "unseen", folder.name)):
+        read = {name: json.loads(read_text(folder / f"{name}.json")) for name, _ in kinds}
+        metrics = (read[name][kind]["metrics"] for name, kind in kinds)
+        cells = (change(next(one for one in scores if one["metric"] == "s-BLEU")) for scores in metrics)
+        yield f"| {folder.name.removesuffix('_ende')} | {read['document']['sentences']:,} | {' | '.join(cells)} |"
+
+
 def repaired(kept: Path) -> Iterator[str]:
     """A table of mended translations beside what was to be mended, all tests and unseen lines."""
     metrics = ("s-BLEU", "d-BLEU", "chrF")
@@ -147,6 +160,8 @@ def main() -> None:
             tables += [reranked(kept, metric) for metric in ("s-BLEU", "chrF")]
         if study == "docrepair" and find(kept / "repair", "*/group.json"):
             tables.append(repaired(kept))
+    if find(kept / "choice/parts", "*/document.json"):
+        tables.append(by_part(kept))
     print("\n\n".join("\n".join(table) for table in tables))
 
 

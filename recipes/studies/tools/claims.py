@@ -21,6 +21,7 @@ from measured import kept, over_seeds, read_json, read_text, rows
 HERE = "recipes/studies"  # what prints the tables of which a claim is a cell:
 FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.jsonl.xz"
 WIDTH = FUSION.replace("summary.py", f"report.py {HERE}/fusion_matters/ag_news_width.yaml --runs")
+COURTS = (512, 2048, 4096)  # words of an argument that are read
 SCOTUS = FUSION.replace("summary.py", f"report.py {HERE}/fusion_matters/scotus_lengths.yaml --runs")
 TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".format(f"{HERE}/fusion_translation")
 LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
@@ -60,6 +61,7 @@ STUDIES = {
     "boundaries": ("sentences", "discourse/boundaries.sh", "boundaries.jsonl"),
     "docmix": ("translation", "docmix/run.sh", "docmix.jsonl"),
     "dialogue": ("dialogue", "dialogue/run.sh", "dialogue.jsonl"),
+    "given": ("dialogue", "dialogue/run.sh", "given.jsonl"),
     "fusion": ("fusion", "fusion_matters/run.sh", "fusion.jsonl.xz"),
     "width": ("fusion", "fusion_matters/ag_news_width.yaml", "fusion.jsonl.xz"),
     "scotus": ("fusion", "fusion_matters/scotus_lengths.yaml", "fusion.jsonl.xz"),
@@ -157,7 +159,7 @@ def discourse() -> Iterator[Claim]:
     rates = [row for row in read("discourse-tables.jsonl/retuned.json")["rows"] if row[0] == "`g_transformer`"]
     number = right("doc", "doc-sinusoidal", "scaleformer", "scaleformer-relative")
     number += f"; G-Transformer, four rates: {' to '.join(f(row[3] for row in rates) for f in (min, max))}"
-    yield Claim("attention to all words of the document, five models: right, %", number, "1", "discourse")
+    yield Claim("attention to all words of the document, five models at one rate: right, %", number, "1", "discourse")
     rivals = (
         ("doc", RIVALS, "rivals", "10-16", "equal start, all words of the document"),
         ("doc-half-rate", RIVALS, "rivals", "10-16", "… at half the learning rate"),
@@ -215,6 +217,10 @@ def dialogue() -> Iterator[Claim]:
         digits = 1 if score == "agreement" else 2
         worth = over_seeds(true_minus_foreign(where, system, score), digits)
         yield Claim(name, f"{seeds_range(gains, digits)}; {worth}", "3", "dialogue")
+    scores = [read(f"given.jsonl/diabla/{system}.seeds/third.json")["foreign"] for system in ("steady", "concat4")]
+    seeds = str(len(scores[0]["metrics"][0]["seeds"]["system"]["scores"]))
+    name = "DiaBLa, short start, over dialogues: document model; four joined sentences: true − foreign third, s-BLEU"
+    yield Claim(name, "; ".join(map(difference, scores)), seeds, "given")
 
 
 def others() -> Iterator[Claim]:
@@ -274,7 +280,7 @@ def card() -> Iterator[Claim]:
     name = "docmix, concatenated positions: document − sentence model; the same on pieces − sentence model, s-BLEU"
     yield Claim(name, "; ".join(map(chosen, ("document", "sentence-pieces"))), "3", "choice")
     name = "… document − sentence model, both on pieces; document, true − foreign, s-BLEU"
-    yield Claim(name, f"{document_rival()}; {chosen('document', kind='foreign')}", "3", "choice")
+    yield Claim(name, f"{difference(document_rival())}; {chosen('document', kind='foreign')}", "3", "choice")
     name = "docmix, ten best, a language model of documents chooses: − best; true − foreign, s-BLEU"
     yield Claim(name, "; ".join(cell(ORDINARY, 5, "tests", column) for column in (3, 6)), "3", "language-model")
     name = "docmix, DocRepair: sentence, document, four sentences − what they mend, s-BLEU"
@@ -284,9 +290,14 @@ def card() -> Iterator[Claim]:
     yield Claim(name, number, "3", "docrepair")
 
 
-def document_rival() -> str:
-    """What the document model of the study of choices gains over the sentence model on the same pieces, s-BLEU."""
-    return difference(read("ordinary.jsonl/choice/document-pieces.json")["paired"])
+def document_rival() -> Any:
+    """The document model of the study of choices beside the sentence model on the same pieces."""
+    return read("ordinary.jsonl/choice/document-pieces.json")["paired"]
+
+
+def part(name: str, kind: str = "paired") -> Any:
+    """A comparison of the study of choices on the lines of the tests that are not in training."""
+    return read(f"ordinary.jsonl/choice/parts/unseen/{name}.json")[kind]
 
 
 def nats() -> tuple[float, ...]:
@@ -309,10 +320,22 @@ def repaired(system: str) -> str:
     return difference(read(f"ordinary.jsonl/repair/tests/{system}.json")["paired"])
 
 
+def compared(system: str, study: str = "choice", kind: str = "paired") -> Any:
+    """A system on docmix: `paired` with the first one of its study, or `foreign`, with itself in other documents."""
+    return read(f"ordinary.jsonl/{study}/comparison.json")["systems"][system]["tests"]["docmix"][kind]
+
+
 def chosen(system: str, study: str = "choice", metric: str = "s-BLEU", kind: str = "paired") -> str:
     """What a system gains on docmix over the first one of its study, with its interval."""
-    tests = read(f"ordinary.jsonl/{study}/comparison.json")["systems"][system]["tests"]
-    return difference(tests["docmix"][kind], metric)
+    return difference(compared(system, study, kind), metric)
+
+
+def by_seed(scores: dict[str, Any], metric: str = "s-BLEU") -> str:
+    """The differences of docnmt-score's seeds."""
+    seeds = next(score for score in scores["metrics"] if score["metric"] == metric)["seeds"]
+    pairs = zip(seeds["system"]["scores"], seeds["other"]["scores"], strict=True)
+    *first, last = (f"{system - other:+.2f}".replace("-", "−") for system, other in pairs)
+    return f"{', '.join(first)} and {last}"
 
 
 def difference(scores: dict[str, Any], metric: str = "s-BLEU") -> str:
@@ -344,7 +367,7 @@ def fusion() -> Iterator[Claim]:
     number = "; ".join(over_add(WIDTH, "width1024", operator) for operator in ("concat", "gate_scalar"))
     name = "AG News, the notebooks' size (feed-forward width 1,024): `concat`, `gate_scalar` − `add`, points"
     yield Claim(name, number, "3", "width")
-    for words in (512, 2048):
+    for words in COURTS:
         name = f"scotus_oral, first {words:,} words, linear attention: `concat`, `gate_scalar` − `add`, points"
         number = "; ".join(over_add(SCOTUS, f"words{words}", operator) for operator in ("concat", "gate_scalar"))
         yield Claim(name, number, "3", "scotus")
@@ -480,13 +503,13 @@ def models() -> Iterator[tuple[str, ...]]:
     for text, what, test, system in (
         (f"dialogue (DiaBLa), {third}", "a tag of the last given form", "diabla", "forms"),
         (same, "`cond_transformer`, `--target-context conditional`", "diabla", "steady"),
-        (f"game files, {third}", "the tag; half of the gain is context", "games", "forms"),
+        (f"game files, {third}", "the tag; about half of the gain is context", "games", "forms"),
         (same, "the document model; true − foreign not significant", "games", "steady"),
     ):
         which = ((f"{name}, longest start", how) for name, how in ways(system))
         yield text, what, form, *(agreement(*way, test) for way in which)
     de = (agreement(*way, "xdailydialog") for way in ways("steady"))
-    yield f"XDailyDialog, {third}", "the document model; two thirds of the gain are context", "*du*/*Sie* right, %", *de
+    yield f"XDailyDialog, {third}", "the document model; a third of the gain is no context", "*du*/*Sie* right, %", *de
     for corpus, text, what in (("manual", "PHP manual", "`copy_transformer` with a memory"),
                                ("help", "LibreOffice's help", "the same, not significant")):  # fmt: skip
         pointer = (unseen("copy-1", corpus) + unseen("copy-2", corpus)) / 2
@@ -585,12 +608,13 @@ def sizes() -> Iterator[tuple[str, ...]]:
 
 
 def phenomena() -> Iterator[tuple[str, ...]]:
-    """What the published models answer in documents of 10 to 16 sentences, seed by seed."""
+    """What the published models answer in documents of 10 to 16 sentences, at two rates, seed by seed."""
     kinds = "ellipsis", "pronoun", "address", "sense"
-    yield "system", "seed", *kinds
-    for system, seed in product(("g_transformer", "han"), "123"):
-        by = read(f"published.jsonl/published/{system}/seed-{seed}/10-16.true.json")["by"]["phenomenon"]
-        yield system, seed, *(f"{by[kind]['accuracy']:.1f}" for kind in kinds)
+    yield "system", "rate", "seed", *kinds
+    rates = (("published", "0.0014"),)
+    for system, (study, rate), seed in product(("g_transformer", "han"), rates, "123"):
+        by = read(f"published.jsonl/{study}/{system}/seed-{seed}/10-16.true.json")["by"]["phenomenon"]
+        yield system, rate, seed, *(f"{by[kind]['accuracy']:.1f}" for kind in kinds)
 
 
 def hours() -> Iterator[tuple[str, ...]]:
@@ -636,8 +660,8 @@ def numbers() -> dict[str, str]:
         "tag-saves": cell(ORDINARY, 1, "what the tag saves", 4),
         "batches": cell(ORDINARY, 3, "sentence-documents", 3).split()[0].lstrip("+"),
         "pieces": cell(ORDINARY, 3, "document-pieces", 3),
-        "courts-svm": " and ".join(
-            f"{100 * read(f'fusion.jsonl.xz/scotus_lengths/svm-{words}.json')['accuracy']:.0f}" for words in (512, 2048)
+        "courts-svm": ", ".join(
+            f"{100 * read(f'fusion.jsonl.xz/scotus_lengths/svm-{words}.json')['accuracy']:.0f}" for words in COURTS
         ),
         "written": f"{read('given.jsonl/diabla/sentence.seeds/written.json')['s-BLEU']:.1f}",
         "written-all": f"{read('given.jsonl/diabla/sentence.seeds/none.json')['s-BLEU']:.1f}",
@@ -647,11 +671,20 @@ def numbers() -> dict[str, str]:
         "width-concat": over_add(WIDTH, "width1024", "concat"),
         "width-gate": over_add(WIDTH, "width1024", "gate_scalar"),
         "courts-gate": over_add(SCOTUS, "words2048", "gate_scalar"),
+        "courts-long": over_add(SCOTUS, "words4096", "gate_scalar"),
         "concat-saves": cell(ORDINARY, 7, "concat-addition", 3),
         "concat-gains": chosen("concat-addition", "fusion").replace("+", ""),
         "document-gains": chosen("document"),
         "document-chrf": chosen("document", metric="chrF"),
-        "document-rival": document_rival(),
+        "document-rival": difference(document_rival()),
+        "rival-d-bleu": difference(document_rival(), "d-BLEU"),
+        "rival-seeds": by_seed(document_rival()),
+        "document-seeds": by_seed(compared("document")),
+        "pieces-seeds": by_seed(compared("sentence-pieces")),
+        "foreign-seeds": by_seed(compared("document", kind="foreign")),
+        "document-true": chosen("document", kind="foreign"),
+        "unseen-document": difference(part("document")),
+        "unseen-rival": difference(part("document-pieces")),
         "document-foreign": chosen("document", kind="foreign").replace("+", ""),
         "pieces-gain": chosen("sentence-pieces"),
         "pieces-chrf": chosen("sentence-pieces", metric="chrF"),
