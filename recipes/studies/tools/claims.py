@@ -667,6 +667,7 @@ def numbers() -> dict[str, str]:
         "written-all": f"{read('given.jsonl/diabla/sentence.seeds/none.json')['s-BLEU']:.1f}",
         "steady-gain": difference(read("given.jsonl/diabla/steady.seeds/third.json")["paired"]),
         "steady-worth": difference(read("given.jsonl/diabla/steady.seeds/third.json")["foreign"]),
+        "joined-two": difference(read("given.jsonl/diabla/concat.seeds/third.json")["foreign"]),
         "joined-worth": difference(read("given.jsonl/diabla/concat4.seeds/third.json")["foreign"]),
         "width-concat": over_add(WIDTH, "width1024", "concat"),
         "width-gate": over_add(WIDTH, "width1024", "gate_scalar"),
