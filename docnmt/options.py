@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import re
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -427,8 +428,12 @@ def _as_spelt(value: Any, node: Any) -> Any:  # of PyYAML
     return spelt
 
 
-def refuse_repeated_keys(content: bytes, where: str) -> Any:
-    """Refuse YAML in which a mapping has a key twice: a parser keeps only the last. Return its root, PyYAML's node."""
+def refuse_repeated_keys(content: bytes, where: str, *, octal: bool = True) -> Any:
+    """Refuse YAML in which a mapping has a key twice: a parser keeps only the last. Return its root, PyYAML's node.
+
+    Args:
+        octal: False: numbers like 010, which are 8 in YAML, are refused, too.
+    """
     import yaml  # not for every command
 
     root = yaml.compose(content, Loader=yaml.SafeLoader)
@@ -447,6 +452,10 @@ def refuse_repeated_keys(content: bytes, where: str) -> Any:
                     raise UserError(f"{where}:{key.start_mark.line + 1}: {key.value!r} stands there twice; keep one")
                 keys.add(str(key.value))
                 nodes.append(value)
+        elif not octal and node is not None and node.tag.endswith(":int") and re.match(r"[-+]?0[0-9_]", node.value):
+            raise UserError(
+                f"{where}:{node.start_mark.line + 1}: {node.value} is another number in YAML; write it without the zero"
+            )
     return root
 
 
@@ -454,11 +463,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them."""
     try:
         content = read_limited(path)
-        values = msgspec.yaml.decode(content, type=dict[str, Any] | None) or {}
         root = refuse_repeated_keys(content, str(path))
-        written = {key.value: node for key, node in getattr(root, "value", ())}
-        if "<<" in written:
+        pairs = [pair for pair in getattr(root, "value", ()) if isinstance(pair, tuple)]  # of a mapping
+        if any(key.tag.endswith(":merge") for key, _ in pairs):
             raise UserError(f"{path}: '<<' merges options from elsewhere; write each option on a line of its own")
+        values = msgspec.yaml.decode(content, type=dict[str, Any] | None) or {}
+        written = {key.value: node for key, node in pairs}
         for key, value in values.items():
             checked(value, _VALUE, f"{path}: '{key}'")
         return {key: _as_spelt(value, written[key]) if key in written else value for key, value in values.items()}

@@ -330,7 +330,7 @@ def read_plan(path: Path) -> Plan:
         with reading(path):
             content = path.read_bytes()
         plan = msgspec.yaml.decode(content, type=Plan)
-        refuse_repeated_keys(content, str(path))
+        refuse_repeated_keys(content, str(path), octal=False)
     except msgspec.MsgspecError as error:
         raise UserError(f"{path}: {' '.join(str(error).split())}; docs/guide/compare.md has an example") from error
     problems = list(_problems(plan))

@@ -179,6 +179,12 @@ def begins(text: str, prefix: str | None) -> bool:
     return prefix is None or (text.startswith(prefix) and not text[len(prefix) : len(prefix) + 1].isalnum())
 
 
+@pytest.mark.parametrize("prefix", ["Ω the cat", "the Ω", "Ω"])
+def test_a_prefix_stands_as_it_was_given_where_no_subword_writes_it(prefix: str) -> None:
+    for result in translated("transformer", [prefix] * len(LINES)):
+        assert all(begins(one.text, prefix) and one.text == one.text.strip() for one in result.nbest)
+
+
 @pytest.mark.parametrize(
     ("arch", "generator", "search"),
     [

@@ -89,7 +89,7 @@ def test_a_stream_has_every_segment_once(client: Any) -> None:
 def test_a_translation_begins_with_its_prefix(arch: str) -> None:
     """As that of docnmt-translate --prefix: the first sentence of the segment, its blank lines left out."""
     used = translating(arch)
-    client = started(used)
+    client = started(used, max_sentence_tokens=50)
     opened = client.post("/sessions", json={"segments": [SOURCE[0], f"\n{SOURCE[1]}"]}).json()
     address = f"/sessions/{opened['session']}"
     client.put(f"{address}/segments/0", json={"translation": "the river"})
@@ -102,9 +102,11 @@ def test_a_translation_begins_with_its_prefix(arch: str) -> None:
     (segment,) = client.post(f"{address}/translate", json=body).json()["segments"]
     assert segment["translation"] == f"\n{expected.text}"
     assert expected.text.startswith(prefix)
-    refused = client.post(f"{address}/translate", json={"segments": [0, 1], "prefix": prefix})
-    assert refused.status_code == 400
-    assert "got 2" in refused.text
+    client.post(f"{address}/segments", json={"segments": [" "]})
+    for wrong in ({"segments": [0, 1]}, {}, {"segments": [2]}, {"segments": [1], "prefix": "the\ntree"}):
+        assert client.post(f"{address}/translate", json={"prefix": prefix, **wrong}).status_code == 400
+    long = client.post(f"{address}/translate", json={"segments": [1], "prefix": "tree " * 60})
+    assert long.status_code == 413
     client.service.worker.stop()
 
 

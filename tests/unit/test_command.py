@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import small_system
 
+from docnmt.cli import train
 from docnmt.cli.command import Given, called, run
 from docnmt.cli.commands import COMMANDS
 from docnmt.core.search import translate as room
@@ -135,6 +136,13 @@ def test_torchrun_and_slurm_say_which_process_this_is() -> None:
 
 
 # What each rank gets of the work.
+
+
+def test_a_dry_run_describes_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "job_process", lambda: launch.JobProcess(world=2))
+    words = ["data", "--arch", "transformer_tiny", "--task", "document_translation", "--save-dir", "x", "--dry-run"]
+    with pytest.raises(UsageError, match="one process"):
+        train._train(Given("docnmt-train", words))
 
 
 def test_the_costliest_pieces_go_first_each_to_the_least_loaded_rank() -> None:

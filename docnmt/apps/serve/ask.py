@@ -151,8 +151,8 @@ class Ask:
             check_sizes(sources, self.name, most, lines=self.splits == "lines")
         elif (elements := sum(source.count("<") for source in sources)) > most:  # words are counted without markup
             raise too_many(f"{self.name}, elements", elements, most)
-        for name in ("translation", "prefix"):
-            check_sizes([getattr(passage, name) or "" for passage in passages], name, most)
+        check_sizes([passage.translation or "" for passage in passages], "translation", most)
+        check_sizes([passage.prefix for passage in passages if passage.prefix], "prefix", most)
         for passage in passages:
             check_text(passage.source, self.name)
             check_text(passage.translation or "", "translation")

@@ -48,6 +48,7 @@ from docnmt.apps.serve.http import (
     wants_lines,
 )
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed, share
+from docnmt.core.read_corpus import is_blank
 from docnmt.core.search.glossary import Glossary, TermFinder, takes_terms
 from docnmt.runtime.system import UserError
 
@@ -530,8 +531,16 @@ class Sessions(Store[Session]):
             numbers = [number for number, segment in enumerate(session.segments) if not segment.confirmed]
         else:
             numbers = sorted({number for number in payload.segments if session.segment(number)})
-        if payload.prefix and len(numbers) != 1:
-            raise Refused(400, "invalid_request", f"prefix: expected one segment in segments, got {len(numbers)}")
+        if payload.prefix.strip():
+            expected = ""
+            if payload.segments is None or len(numbers) != 1:
+                expected = "segments with the one segment whose translation begins with it"
+            elif len(payload.prefix.strip().splitlines()) > 1:
+                expected = "no line break"
+            elif is_blank(session.segment(numbers[0]).source):
+                expected = f"a segment with text; segment {numbers[0]} has none"
+            if expected:
+                raise Refused(400, "invalid_request", f"prefix: expected {expected}")
         drafts = call.service.worker.loaded.reads_own_text
         passages = session.passages(set(numbers), drafts=drafts, prefix=payload.prefix)
         chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile

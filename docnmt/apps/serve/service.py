@@ -164,7 +164,8 @@ class Worker:
         def deliver(index: int, hypotheses: list[Hypothesis]) -> None:
             number = int(numbers[index])
             if number not in order.sent:  # it is if the order was started again
-                order.sent[number] = translation_of(hypotheses[0], task.target_tokenizer)
+                prefix = sentences.prefixes[number] if sentences.prefixes else None
+                order.sent[number] = translation_of(hypotheses[0], task.target_tokenizer, prefix)
                 order.tell((number, order.sent[number]))
 
         job, numbers = job_of(
@@ -393,7 +394,8 @@ class Call:
         self.log.update(sentences=corpus.num_sentences, tokens=tokens)
         reads_given = self.service.worker.loaded.reads_translations
         texts = [text for text in sentences.given or () if text and reads_given]
-        texts += [text for text in sentences.prefixes or () if text]
+        begun = [text for text in sentences.prefixes or () if text]
+        prefixes = [len(pieces) for pieces in self.service.task.target_tokenizer.encode(begun)] if begun else [0]
         known = [len(pieces) + 1 for pieces in self.service.task.target_tokenizer.encode(texts)] if texts else [0]
         explained = 0 if sentences.explain is None else tokens
         for subject, length, option, advice in (
@@ -401,6 +403,7 @@ class Call:
             ("a sentence has", longest, "sentence", ": divide it"),
             ("the known translations have", sum(known), "request", ": shorten it"),
             ("the known translation of a sentence has", max(known), "sentence", ": shorten it"),
+            ("the prefix has", max(prefixes), "sentence", ": shorten it"),
             ("to be explained the request has", explained, "explain", ""),
         ):
             if length > (most := getattr(config, f"max_{option}_tokens")):

@@ -350,8 +350,11 @@ def translate_corpus(
                 scheduler.step()
             if number not in finished:
                 raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
-            nbest = tuple(translation(hypothesis, task.target_tokenizer) for hypothesis in finished.pop(number))
-            yield SentenceResult(int(own_numbers[number]), nbest)
+            own = int(own_numbers[number])
+            prefix = prefixes[own] if prefixes else None
+            hypotheses = finished.pop(number)
+            nbest = tuple(translation(hypothesis, task.target_tokenizer, prefix) for hypothesis in hypotheses)
+            yield SentenceResult(own, nbest)
 
     if ranks.world() == 1:
         yield from results(list(job.ranges()))
@@ -390,9 +393,15 @@ def job_of(
     return job, own_numbers
 
 
-def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
+def translation(hypothesis: Hypothesis, tokenizer: Tokenizer, prefix: str | None = None) -> Translation:
+    """The hypothesis as text, which begins with `prefix` as it was given, also with what no subword writes."""
+    text, prefix = hypothesis.text(tokenizer), (prefix or "").strip()
+    written = tokenizer.decode(tokenizer.encode([prefix])[0]).strip()
+    if text.startswith(written) and written != prefix:
+        rest = text[len(written) :]
+        text = prefix + (f" {rest.lstrip()}" if rest[:1].isspace() else rest)
     return Translation(
-        text=hypothesis.text(tokenizer),
+        text=text,
         pieces=tuple(tokenizer.pieces(hypothesis.tokens[:-1])),
         score=hypothesis.score,
         piece_scores=hypothesis.token_scores[:-1],
