@@ -204,6 +204,17 @@ def test_a_system_that_stands_there_twice_is_named_with_its_line(
     assert not calls
 
 
+def test_a_number_that_yaml_reads_as_another_is_refused(
+    calls: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(PLAN)
+    text = Path(path).read_text(encoding="utf-8").replace("max_tokens: 300", "max_tokens: 0300")
+    Path(path).write_text(text, encoding="utf-8")
+    assert main(["compare", path]) == 1
+    assert f"{path}:8: 0300 is another number" in capsys.readouterr().err
+    assert not calls
+
+
 def test_intervals_are_those_of_a_plain_bootstrap() -> None:
     rng = np.random.default_rng(2)
     solved, others = (rng.random((3, 200)) < share for share in (0.7, 0.6))
