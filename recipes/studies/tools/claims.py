@@ -27,6 +27,7 @@ TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".for
 LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
 RIVALS = "rivals.jsonl/rivals/comparison.json"
 PUBLISHED = "published.jsonl/published/comparison.json"
+HALF_RATE = "published.jsonl/published-rate/comparison.json"
 SAME_NAME = "same-name.jsonl/same-name/comparison.json"
 TREE = "tree.jsonl/tree/comparison.json"
 LEARNING = f"python {HERE}/discourse/learning_time.py {HERE}/discourse/learning.json --most 3000"
@@ -54,6 +55,7 @@ STUDIES = {
     "retrieval": ("sentences", "discourse/retrieval.py", "retrieval.jsonl"),
     "rivals": ("sentences", "discourse/rivals.yaml", "rivals.jsonl"),
     "published": ("sentences", "discourse/published.yaml", "published.jsonl"),
+    "published-rate": ("sentences", "discourse/published_rate.yaml", "published.jsonl"),
     "same-name": ("sentences", "discourse/same_name.yaml", "same-name.jsonl"),
     "tree": ("sentences", "discourse/tree.yaml", "tree.jsonl"),
     "learning": ("sentences", "discourse/learning.sh", "learning.json"),
@@ -166,7 +168,9 @@ def discourse() -> Iterator[Claim]:
         ("doc-half-rate", RIVALS, "rivals", "10-16", "… at half the learning rate"),
         ("replace", RIVALS, "rivals", "10-16", "context heads in place of others"),
         ("g_transformer", PUBLISHED, "published", "10-16", "G-Transformer from a sentence model"),
+        ("g_transformer", HALF_RATE, "published-rate", "10-16", "… at half the learning rate"),
         ("han", PUBLISHED, "published", "10-16", "HAN from a sentence model, 12 sentences back"),
+        ("han", HALF_RATE, "published-rate", "10-16", "… at half the learning rate"),
         ("replace", SAME_NAME, "same-name", "128, other name", "context heads, 128 sentences about another person"),
         ("replace", SAME_NAME, "same-name", "128, same name", "… about the question's person"),
         ("tree", TREE, "tree", "10-16", "the paper's tree by the letter (`--merge plain_source2token`)"),
@@ -613,7 +617,7 @@ def phenomena() -> Iterator[tuple[str, ...]]:
     """What the published models answer in documents of 10 to 16 sentences, at two rates, seed by seed."""
     kinds = "ellipsis", "pronoun", "address", "sense"
     yield "system", "rate", "seed", *kinds
-    rates = (("published", "0.0014"),)
+    rates = ("published", "0.0014"), ("published-rate", "0.0007")
     for system, (study, rate), seed in product(("g_transformer", "han"), rates, "123"):
         by = read(f"published.jsonl/{study}/{system}/seed-{seed}/10-16.true.json")["by"]["phenomenon"]
         yield system, rate, seed, *(f"{by[kind]['accuracy']:.1f}" for kind in kinds)
@@ -721,6 +725,8 @@ def numbers() -> dict[str, str]:
         "tree-far": rival("tree", TREE, "512"),
         "g-transformer": rival("g_transformer", PUBLISHED),
         "han": rival("han", PUBLISHED),
+        "g-transformer-slow": rival("g_transformer", HALF_RATE),
+        "han-slow": rival("han", HALF_RATE),
         "far": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="2048-sentences"),
         "foreign": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="foreign-context"),
         "chance": right("sentence"),
