@@ -428,12 +428,9 @@ def _as_spelt(value: Any, node: Any) -> Any:  # of PyYAML
     return spelt
 
 
-def refuse_repeated_keys(content: bytes, where: str, *, octal: bool = True) -> Any:
-    """Refuse YAML in which a mapping has a key twice: a parser keeps only the last. Return its root, PyYAML's node.
-
-    Args:
-        octal: False: numbers like 010, which are 8 in YAML, are refused, too.
-    """
+def checked_yaml(content: bytes, where: str, *, octal: bool = True) -> Any:
+    """Return the root of YAML, PyYAML's node. Refuse a key that stands twice, of which a parser keeps only the last,
+    and without `octal` numbers like 010, which is 8."""
     import yaml  # not for every command
 
     root = yaml.compose(content, Loader=yaml.SafeLoader)
@@ -463,7 +460,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them."""
     try:
         content = read_limited(path)
-        root = refuse_repeated_keys(content, str(path))
+        root = checked_yaml(content, str(path))
         pairs = [pair for pair in getattr(root, "value", ()) if isinstance(pair, tuple)]  # of a mapping
         if any(key.tag.endswith(":merge") for key, _ in pairs):
             raise UserError(f"{path}: '<<' merges options from elsewhere; write each option on a line of its own")

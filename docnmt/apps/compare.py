@@ -31,7 +31,7 @@ from docnmt.core.scoring.discourse import read_contrastive
 from docnmt.core.scoring.metrics import of_seeds, reservations
 from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.core.training.checkpoint import read_header
-from docnmt.options import refuse_repeated_keys
+from docnmt.options import checked_yaml
 from docnmt.runtime.system import UserError, reading, write_json, write_text
 
 Property = Literal["updates", "data", "starts"]
@@ -330,7 +330,7 @@ def read_plan(path: Path) -> Plan:
         with reading(path):
             content = path.read_bytes()
         plan = msgspec.yaml.decode(content, type=Plan)
-        refuse_repeated_keys(content, str(path), octal=False)
+        checked_yaml(content, str(path), octal=False)
     except msgspec.MsgspecError as error:
         raise UserError(f"{path}: {' '.join(str(error).split())}; docs/guide/compare.md has an example") from error
     problems = list(_problems(plan))

@@ -192,26 +192,19 @@ def test_tests_are_read_before_anything_is_trained(tests: dict[str, Any], calls:
     assert not calls
 
 
-def test_a_system_that_stands_there_twice_is_named_with_its_line(
-    calls: list[list[str]], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [("  context:", "  sentence:", "'sentence'"), ("max_tokens: 300", "max_tokens: 0300", "0300 is another number")],
+)
+def test_what_yaml_reads_otherwise_than_it_stands_is_named_with_its_line(
+    right: str, wrong: str, complaint: str, calls: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(PLAN)
-    text = Path(path).read_text(encoding="utf-8").replace("  context:", "  sentence:")
+    text = Path(path).read_text(encoding="utf-8").replace(right, wrong)
     Path(path).write_text(text, encoding="utf-8")
     assert main(["compare", path]) == 1
-    line = 1 + max(n for n, row in enumerate(text.splitlines()) if row == "  sentence:")
-    assert f"{path}:{line}: 'sentence'" in capsys.readouterr().err
-    assert not calls
-
-
-def test_a_number_that_yaml_reads_as_another_is_refused(
-    calls: list[list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(PLAN)
-    text = Path(path).read_text(encoding="utf-8").replace("max_tokens: 300", "max_tokens: 0300")
-    Path(path).write_text(text, encoding="utf-8")
-    assert main(["compare", path]) == 1
-    assert f"{path}:8: 0300 is another number" in capsys.readouterr().err
+    line = 1 + max(n for n, row in enumerate(text.splitlines()) if row.strip() == wrong.strip())
+    assert f"{path}:{line}: {complaint}" in capsys.readouterr().err
     assert not calls
 
 

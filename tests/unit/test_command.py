@@ -135,14 +135,14 @@ def test_torchrun_and_slurm_say_which_process_this_is() -> None:
         launch.job_process_in({**TORCHRUN, "WORLD_SIZE": "many"})
 
 
-# What each rank gets of the work.
-
-
 def test_a_dry_run_describes_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "job_process", lambda: launch.JobProcess(world=2))
     words = ["data", "--arch", "transformer_tiny", "--task", "document_translation", "--save-dir", "x", "--dry-run"]
     with pytest.raises(UsageError, match="one process"):
         train._train(Given("docnmt-train", words))
+
+
+# What each rank gets of the work.
 
 
 def test_the_costliest_pieces_go_first_each_to_the_least_loaded_rank() -> None:

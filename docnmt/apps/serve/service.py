@@ -164,7 +164,7 @@ class Worker:
         def deliver(index: int, hypotheses: list[Hypothesis]) -> None:
             number = int(numbers[index])
             if number not in order.sent:  # it is if the order was started again
-                prefix = sentences.prefixes[number] if sentences.prefixes else None
+                prefix = job.prefixes.get(index)
                 order.sent[number] = translation_of(hypotheses[0], task.target_tokenizer, prefix)
                 order.tell((number, order.sent[number]))
 

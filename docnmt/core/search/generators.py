@@ -61,10 +61,12 @@ class Hypothesis:
 
 
 class Prefix(NamedTuple):
-    """The tokens with which a sentence begins, and the tokens that would go on with its last word, if that is whole."""
+    """The tokens with which a sentence begins, the tokens that would go on with its last word, if that is whole, and
+    its text, which the tokens may write otherwise: a character that is in no subword is lost in them."""
 
     tokens: tuple[int, ...]
     joining: Tensor | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,12 @@ class Slot:
     @cached_property
     def given_tokens(self) -> int:
         """The number of tokens that are given, those of prefixes included."""
-        return sum(map(len, self.given.values())) + sum(len(tokens) for tokens, _ in self.prefixes.values())
+        return sum(map(len, self.given.values())) + sum(len(prefix.tokens) for prefix in self.prefixes.values())
 
     @cached_property
     def longest(self) -> int:
         searched = sum(self.limits) - sum(map(self.limits.__getitem__, self.given))
-        return searched - sum(len(tokens) for tokens, _ in self.prefixes.values())
+        return searched - sum(len(prefix.tokens) for prefix in self.prefixes.values())
 
     def begin(self, sentence: int) -> tuple[int, ...]:
         prefix = self.prefixes[sentence].tokens if sentence in self.prefixes else ()

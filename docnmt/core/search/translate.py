@@ -244,8 +244,8 @@ def _prefixes_of(texts: Sequence[str | None] | None, tokenizer: Tokenizer, devic
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     joining = torch.tensor([n for n, piece in enumerate(pieces) if piece[:1].isalnum()], device=device)
     whole = {number for number, text in wanted.items() if text[-1].isalnum() and not unspaced(text[-1])}
-    encoded = zip(wanted, tokenizer.encode(list(wanted.values())), strict=True)
-    return {n: Prefix(tuple(tokens[begin:]), joining if n in whole else None) for n, tokens in encoded}
+    encoded = zip(wanted.items(), tokenizer.encode(list(wanted.values())), strict=True)
+    return {n: Prefix(tuple(tokens[begin:]), joining if n in whole else None, text) for (n, text), tokens in encoded}
 
 
 def first_of_documents(references: Sequence[str], document_offsets: Sequence[int], share: float) -> list[str | None]:
@@ -350,11 +350,9 @@ def translate_corpus(
                 scheduler.step()
             if number not in finished:
                 raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
-            own = int(own_numbers[number])
-            prefix = prefixes[own] if prefixes else None
-            hypotheses = finished.pop(number)
-            nbest = tuple(translation(hypothesis, task.target_tokenizer, prefix) for hypothesis in hypotheses)
-            yield SentenceResult(own, nbest)
+            tokenizer, prefix = task.target_tokenizer, job.prefixes.get(number)
+            nbest = tuple(translation(hypothesis, tokenizer, prefix) for hypothesis in finished.pop(number))
+            yield SentenceResult(int(own_numbers[number]), nbest)
 
     if ranks.world() == 1:
         yield from results(list(job.ranges()))
@@ -393,13 +391,13 @@ def job_of(
     return job, own_numbers
 
 
-def translation(hypothesis: Hypothesis, tokenizer: Tokenizer, prefix: str | None = None) -> Translation:
-    """The hypothesis as text, which begins with `prefix` as it was given, also with what no subword writes."""
-    text, prefix = hypothesis.text(tokenizer), (prefix or "").strip()
-    written = tokenizer.decode(tokenizer.encode([prefix])[0]).strip()
-    if text.startswith(written) and written != prefix:
+def translation(hypothesis: Hypothesis, tokenizer: Tokenizer, prefix: Prefix | None = None) -> Translation:
+    """The hypothesis as text, which begins with that of `prefix`, also with what no subword writes."""
+    text = hypothesis.text(tokenizer)
+    written = "" if prefix is None else tokenizer.decode(prefix.tokens).strip()
+    if prefix is not None and text.startswith(written) and written != prefix.text:
         rest = text[len(written) :]
-        text = prefix + (f" {rest.lstrip()}" if rest[:1].isspace() else rest)
+        text = prefix.text + (f" {rest.lstrip()}" if rest[:1].isspace() else rest)
     return Translation(
         text=text,
         pieces=tuple(tokenizer.pieces(hypothesis.tokens[:-1])),

@@ -17,9 +17,9 @@ for part in unseen "${tests[@]}"; do
         done
     done
     scored() { # NAME SYSTEM BASELINE [OPTION …]
-        [ -e "$out/$1.json" ] ||
-            docnmt-score --ref "$out/reference" --sys "$out/$2".{1,2,3} --paired "$out/$3".{1,2,3} "${@:4}" --json > "$out/$1.part"
-        [ ! -e "$out/$1.part" ] || mv "$out/$1.part" "$out/$1.json"
+        [ -e "$out/$1.json" ] && return
+        docnmt-score --ref "$out/reference" --sys "$out/$2".{1,2,3} --paired "$out/$3".{1,2,3} "${@:4}" --json > "$out/$1.part"
+        mv "$out/$1.part" "$out/$1.json"
     }
     scored document document sentence --foreign "$out"/foreign.{1,2,3}
     scored pieces sentence-pieces sentence

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-from measured import find, over_seeds, read_text
+from measured import find, over_seeds, read_text, score_of
 
 Losses = dict[str, float]  # nll, and of a model that reads context nll_foreign and nll_none
 
@@ -91,7 +91,7 @@ def reranked(kept: Path, metric: str) -> Iterator[str]:
         read = {name: json.loads(read_text(path.parent / f"{name}.json")) for name in COMPARED}
         cells = [path.parts[-2].removesuffix("_ende")]
         for name, kind in (*((name, "paired") for name in COMPARED), ("document", "foreign")):
-            one = next(one for one in read[name][kind]["metrics"] if one["metric"] == metric)
+            one = score_of(read[name][kind], metric)
             cells.append(change(one))
             if name == "document" and kind == "paired":
                 cells.insert(1, f"{one['other']:.2f}")
@@ -106,8 +106,7 @@ def by_part(kept: Path) -> Iterator[str]:
     folders = {path.parent for path in find(kept / "choice/parts", "*/document.json")}
     for folder in sorted(folders, key=lambda folder: (folder.name != "unseen", folder.name)):
         read = {name: json.loads(read_text(folder / f"{name}.json")) for name, _ in kinds}
-        metrics = (read[name][kind]["metrics"] for name, kind in kinds)
-        cells = (change(next(one for one in scores if one["metric"] == "s-BLEU")) for scores in metrics)
+        cells = (change(score_of(read[name][kind], "s-BLEU")) for name, kind in kinds)
         yield f"| {folder.name.removesuffix('_ende')} | {read['document']['sentences']:,} | {' | '.join(cells)} |"
 
 

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from kept_tables import printed, tables
-from measured import kept, over_seeds, read_json, read_text, rows
+from measured import kept, over_seeds, read_json, read_text, rows, score_of
 
 HERE = "recipes/studies"  # what prints the tables of which a claim is a cell:
 FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.jsonl.xz"
@@ -300,9 +300,9 @@ def document_rival() -> Any:
     return read("ordinary.jsonl/choice/document-pieces.json")["paired"]
 
 
-def part(name: str, kind: str = "paired") -> Any:
-    """A comparison of the study of choices on the lines of the tests that are not in training."""
-    return read(f"ordinary.jsonl/choice/parts/unseen/{name}.json")[kind]
+def on_unseen(name: str) -> str:
+    """A difference of the study of choices on the lines of the tests that are not in training."""
+    return difference(read(f"ordinary.jsonl/choice/parts/unseen/{name}.json")["paired"])
 
 
 def nats() -> tuple[float, ...]:
@@ -337,7 +337,7 @@ def chosen(system: str, study: str = "choice", metric: str = "s-BLEU", kind: str
 
 def by_seed(scores: dict[str, Any], metric: str = "s-BLEU") -> str:
     """The differences of docnmt-score's seeds."""
-    seeds = next(score for score in scores["metrics"] if score["metric"] == metric)["seeds"]
+    seeds = score_of(scores, metric)["seeds"]
     pairs = zip(seeds["system"]["scores"], seeds["other"]["scores"], strict=True)
     *first, last = (f"{system - other:+.2f}".replace("-", "−") for system, other in pairs)
     return f"{', '.join(first)} and {last}"
@@ -345,8 +345,7 @@ def by_seed(scores: dict[str, Any], metric: str = "s-BLEU") -> str:
 
 def difference(scores: dict[str, Any], metric: str = "s-BLEU") -> str:
     """A difference of docnmt-score, with its interval."""
-    one = next(score for score in scores["metrics"] if score["metric"] == metric)
-    return "{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**one).replace("-", "−")
+    return "{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**score_of(scores, metric)).replace("-", "−")
 
 
 def over_add(report: str, cells: str, operator: str) -> str:
@@ -691,8 +690,8 @@ def numbers() -> dict[str, str]:
         "pieces-seeds": by_seed(compared("sentence-pieces")),
         "foreign-seeds": by_seed(compared("document", kind="foreign")),
         "document-true": chosen("document", kind="foreign"),
-        "unseen-document": difference(part("document")),
-        "unseen-rival": difference(part("document-pieces")),
+        "unseen-document": on_unseen("document"),
+        "unseen-rival": on_unseen("document-pieces"),
         "document-foreign": chosen("document", kind="foreign").replace("+", ""),
         "pieces-gain": chosen("sentence-pieces"),
         "pieces-chrf": chosen("sentence-pieces", metric="chrF"),

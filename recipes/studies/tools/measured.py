@@ -70,6 +70,12 @@ def find(folder: Path, pattern: str) -> list[Path]:
     return sorted(file / n for n in names if len(n.parts) == len(wanted.parts) and n.match(str(wanted)))
 
 
+def score_of(compared: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
+    """What a comparison of docnmt-score says of one metric."""
+    one: Mapping[str, Any] = next(one for one in compared["metrics"] if one["metric"] == metric)
+    return one
+
+
 def over_seeds(values: Sequence[float], digits: int) -> str:
     """Mean of the differences of two to four seeds, with its 95 % interval by Student's t; of one seed its value."""
     mean, half = fmean(values), 0.0
