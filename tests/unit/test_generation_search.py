@@ -134,6 +134,21 @@ def test_a_wide_beam_finds_the_best_of_all_texts(slot: Slot, options: dict[str, 
         assert hypotheses[0].token_scores == pytest.approx(best[0][2], abs=1e-5)
 
 
+@pytest.mark.parametrize("beam", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("lenpen", [0.0, 1.0])
+def test_what_a_model_is_sure_of_is_not_lost_to_texts_that_end_before_it(beam: int, lenpen: float) -> None:
+    text = (A, B, B, A, UNK, B, A, EOS)
+
+    def sure(_: int, prefix: tuple[int, ...]) -> Tensor:
+        """Whoever leaves the text ends at once."""
+        probabilities = torch.full((VOCABULARY,), 1e-6)
+        probabilities[text[len(prefix)] if prefix == text[: len(prefix)] else EOS] = 1.0
+        return (probabilities / probabilities.sum()).log()
+
+    config = BeamSearchConfig(beam=beam, lenpen=lenpen)
+    assert [hypotheses[0].tokens for hypotheses in search(sure, config, [Slot(0, (9,)), Slot(1, (12,))])] == [text] * 2
+
+
 @pytest.mark.parametrize("how", [BeamSearchConfig(beam=3, nbest=2), Sampling(SamplingConfig(nbest=2, top_p=0.9))])
 def test_specials_are_never_written(how: Any) -> None:
     def loves_specials(number: int, prefix: tuple[int, ...]) -> Tensor:

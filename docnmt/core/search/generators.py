@@ -308,15 +308,19 @@ class Generator(ABC):
 
 #: Tokens of a run of the vocabulary, of which the largest score is taken first.
 _RUN = 64
+#: How much more the log-probability of a live hypothesis is than that of each finished one, if these end nothing.
+_SURE = math.log(1000)
 
 
 class BeamSearch(Generator):
     """Beam search: the `beam` best unfinished hypotheses of every slot are kept at each step.
 
     Among the 2 * beam best continuations, those of the first `beam` that end are finished, and the `beam` best others
-    live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, or earlier when `nbest` are and no live
-    one can still beat them: a sum of log-probabilities only falls, so a live hypothesis can reach at most
-    sum / limit ** lenpen. Given tokens count nowhere: sum and limit are over the tokens that the search chooses.
+    live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, unless a live one is 1,000 times as probable
+    as each of them: fairseq ends there, too, and of a very sure model returns what it hardly believes. A slot ends
+    earlier when `nbest` are finished and no live one can still beat them: a sum of log-probabilities only falls, so a
+    live hypothesis can reach at most sum / limit ** lenpen. Given tokens count nowhere: sum and limit are over the
+    tokens that the search chooses.
     """
 
     Config: ClassVar[type] = BeamSearchConfig
@@ -362,8 +366,10 @@ class BeamSearch(Generator):
     def _over(self, n: int) -> bool:
         """True if slot n has all its hypotheses, or no live one can still be among the `nbest`."""
         live = max(row.total for row in self.rows[n * self.width : (n + 1) * self.width])
-        if live == -torch.inf or self._full(n):
+        if live == -torch.inf:
             return True
+        if self._full(n):
+            return live - _SURE <= max(sum(hypothesis.token_scores) for hypothesis in self._finished[n])
         reachable = live / self.slots[n].longest ** self.config.lenpen
         best, nbest = self._best(n), self.config.nbest
         return len(best) >= nbest and reachable <= best[nbest - 1].score
