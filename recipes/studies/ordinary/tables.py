@@ -103,7 +103,7 @@ def by_part(kept: Path) -> Iterator[str]:
     yield "| s-BLEU | lines | document − sentence | pieces − sentence | document − pieces | document, true − foreign |"
     yield "| --- | ---: | --- | --- | --- | --- |"
     kinds = (("document", "paired"), ("pieces", "paired"), ("document-pieces", "paired"), ("document", "foreign"))
-    folders = {path.parent for path in find(kept / "choice/parts", "*/document.json")}
+    folders = {path.parent for path in find(kept / "choice/parts", "*/document-pieces.json")}
     for folder in sorted(folders, key=lambda folder: (folder.name != "unseen", folder.name)):
         read = {name: json.loads(read_text(folder / f"{name}.json")) for name, _ in kinds}
         cells = (change(score_of(read[name][kind], "s-BLEU")) for name, kind in kinds)
@@ -159,7 +159,7 @@ def main() -> None:
             tables += [reranked(kept, metric) for metric in ("s-BLEU", "chrF")]
         if study == "docrepair" and find(kept / "repair", "*/group.json"):
             tables.append(repaired(kept))
-    if find(kept / "choice/parts", "*/document.json"):
+    if find(kept / "choice/parts", "*/document-pieces.json"):
         tables.append(by_part(kept))
     print("\n\n".join("\n".join(table) for table in tables))
 
