@@ -29,6 +29,7 @@ RIVALS = "rivals.jsonl/rivals/comparison.json"
 PUBLISHED = "published.jsonl/published/comparison.json"
 HALF_RATE = "published.jsonl/published-rate/comparison.json"
 SAME_NAME = "same-name.jsonl/same-name/comparison.json"
+SAME_NAME_OTHERS = "same-name.jsonl/same-name-others/comparison.json"
 TREE = "tree.jsonl/tree/comparison.json"
 LEARNING = f"python {HERE}/discourse/learning_time.py {HERE}/discourse/learning.json --most 3000"
 INFERLITE = f"python {HERE}/inferlite/differences.py --results {HERE}/inferlite/inferlite.jsonl.xz/stopped/results"
@@ -57,6 +58,7 @@ STUDIES = {
     "published": ("sentences", "discourse/published.yaml", "published.jsonl"),
     "published-rate": ("sentences", "discourse/published_rate.yaml", "published.jsonl"),
     "same-name": ("sentences", "discourse/same_name.yaml", "same-name.jsonl"),
+    "same-name-others": ("sentences", "discourse/same_name_others.yaml", "same-name.jsonl"),
     "tree": ("sentences", "discourse/tree.yaml", "tree.jsonl"),
     "learning": ("sentences", "discourse/learning.sh", "learning.json"),
     "ablation": ("sentences", "ablation/run.sh", "ablation.jsonl"),
@@ -173,6 +175,10 @@ def discourse() -> Iterator[Claim]:
         ("han", HALF_RATE, "published-rate", "10-16", "… at half the learning rate"),
         ("replace", SAME_NAME, "same-name", "128, other name", "context heads, 128 sentences about another person"),
         ("replace", SAME_NAME, "same-name", "128, same name", "… about the question's person"),
+        ("flat", SAME_NAME_OTHERS, "same-name-others", "128, other name", "… eq. 7 (no tree), about another person"),
+        ("flat", SAME_NAME_OTHERS, "same-name-others", "128, same name", "… about the question's person"),
+        ("tree", SAME_NAME_OTHERS, "same-name-others", "128, same name", "… the tree by the letter"),
+        ("doc", SAME_NAME_OTHERS, "same-name-others", "128, same name", "… all words of the document"),
         ("tree", TREE, "tree", "10-16", "the paper's tree by the letter (`--merge plain_source2token`)"),
         ("tree", TREE, "tree", "512", "… in documents of 512 sentences"),
     )
@@ -720,6 +726,10 @@ def numbers() -> dict[str, str]:
         "replace": rival("replace"),
         "other-person": rival("replace", SAME_NAME, "128, other name"),
         "same-person": rival("replace", SAME_NAME, "128, same name"),
+        "flat-other": rival("flat", SAME_NAME_OTHERS, "128, other name"),
+        "flat-same": rival("flat", SAME_NAME_OTHERS, "128, same name"),
+        "tree-same": rival("tree", SAME_NAME_OTHERS, "128, same name"),
+        "doc-same": rival("doc", SAME_NAME_OTHERS, "128, same name"),
         "tree": rival("tree", TREE),
         "tree-far": rival("tree", TREE, "512"),
         "g-transformer": rival("g_transformer", PUBLISHED),
