@@ -135,11 +135,13 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
         cell, document = row.values[0], tuple(label_of(value, row.place) for value in row.values[1:])
         whole = isinstance(cell, list) and not document
         texts = [text_of(value, row.place) for value in (cell if isinstance(cell, list) else [cell])]
-        parts = [part for value in texts for part in BREAKS.split(value)]
+        entries = [BREAKS.split(value) for value in texts]
+        parts = [*itertools.chain.from_iterable(entries)]
         if text.rows and (whole or document != before):
             yield text.close()
             text = _Open()
-        frame = _framed_json(row.line, row.place) if kind == "jsonl" else partial(_tsv_row, row.line)
+        sizes = [len(entry) for entry in entries] if isinstance(cell, list) else None
+        frame = _framed_json(row.line, row.place, sizes) if kind == "jsonl" else partial(_tsv_row, row.line)
         text.row([split(line) for line in parts], frame)
         before = document if not whole and (document or not all(map(is_blank, parts))) else None
         if before is None:
@@ -149,11 +151,18 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
         yield text.close()
 
 
-def _framed_json(line: str, where: str) -> Callable[[str], str]:
+def _framed_json(line: str, where: str, sizes: Sequence[int] | None) -> Callable[[str], str]:
+    """What adds the translation to a row; to one of a list, whose entries have `sizes` lines, as a list."""
     if _HYPOTHESIS in json.loads(line):
         raise UserError(f"{where}: the row has a '{_HYPOTHESIS}' already; {_RENAME}")
     fields = line.rstrip().removesuffix("}").rstrip()  # as written: 1.10 stays 1.10
-    return lambda translation: f'{fields}, "{_HYPOTHESIS}": {json.dumps(translation, ensure_ascii=False)}}}'
+
+    def framed(translation: str) -> str:
+        rest = iter(translation.split("\n"))
+        value = translation if sizes is None else ["\n".join(itertools.islice(rest, size)) for size in sizes]
+        return f'{fields}, "{_HYPOTHESIS}": {json.dumps(value, ensure_ascii=False)}}}'
+
+    return framed
 
 
 def _tsv_row(line: str, translation: str) -> str:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import langcodes
 import pytest
@@ -203,7 +204,7 @@ def test_a_document_is_there_as_soon_as_its_end_has_come() -> None:
     ]  # fmt: skip
     of_jsonl = partial(of_table, kind="jsonl", given=parse_columns([])[0], language="en", split=split_sentences)
     answered = closed(of_jsonl, [jsonl([{"src": [text]}]) for text in "ab"])
-    assert [(read, json.loads(out[0])["hypothesis"]) for read, out in answered] == [(1, "A"), (2, "B")]
+    assert [(read, json.loads(out[0])["hypothesis"]) for read, out in answered] == [(1, ["A"]), (2, ["B"])]
 
 
 @given(st.lists(st.sampled_from(["a.", "b c.", "", " ", "<p>"]), max_size=12), st.booleans(), st.integers(1, 5))
@@ -236,16 +237,22 @@ def test_faults_name_the_line() -> None:
         table('{"a": "b"}\n', "jsonl")
 
 
-@given(st.lists(st.lists(st.text(alphabet="ab. \n", max_size=12), max_size=3), min_size=1, max_size=5))
-def test_nothing_is_lost_of_running(documents: list[list[str]]) -> None:
-    rows = [{"doc": n, "src": text} for n, document in enumerate(documents) for text in document]
+@given(st.lists(st.lists(st.text(alphabet="ab. \n", max_size=12), max_size=3), min_size=1, max_size=5), st.booleans())
+def test_nothing_is_lost_of_running(documents: list[list[str]], whole: bool) -> None:
+    """A row is a text, or a list whose translation is a list."""
+    rows: list[dict[str, Any]] = [{"doc": n, "src": text} for n, document in enumerate(documents) for text in document]
+    if whole:
+        rows = [{"src": document} for document in documents if document]
     if not rows:
         return
     out = [json.loads(line)["hypothesis"] for line in echoed(table(jsonl(rows), "jsonl"))]
-    for row, hypothesis in zip(rows, out, strict=True):
-        assert [part.split() for part in hypothesis.split("\n")] == [
-            part.upper().split() for part in str(row["src"]).split("\n")
-        ]
+    for row, translation in zip(rows, out, strict=True):
+        assert type(translation) is type(row["src"])
+        pairs = zip(row["src"], translation, strict=True) if whole else [(row["src"], translation)]
+        for text, hypothesis in pairs:
+            assert [part.split() for part in hypothesis.split("\n")] == [
+                part.upper().split() for part in text.split("\n")
+            ]
 
 
 def test_a_json_row_stays_as_it_was_written() -> None:
