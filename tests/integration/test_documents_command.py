@@ -75,6 +75,8 @@ def test_one_file_goes_to_stdout_or_to_a_name(
         (["x.md", "-o", "x.txt"], 2, "x.md"),
         (["x.md", "x.txt"], 2, "-o DIR"),
         (["x.md", "-o", "there.md"], 1, "--overwrite"),
+        (["there.md", "-o", "there.md", "--overwrite"], 2, "there.md"),
+        (["there.md", "x.po", "-o", ".", "--overwrite"], 2, "there.md"),
         (["x.md", "x.po", "-o", "there.md"], 1, "there.md"),
         (["x.pdf"], 1, "x.pdf: "),
         (["none.md"], 1, "none.md"),
@@ -96,6 +98,14 @@ def test_mistakes_are_named_and_nothing_is_written(
     assert message in capsys.readouterr().err
     assert [path for path in folder.rglob("*") if path.is_file()] == before
     assert (folder / "there.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_file_of_both_languages_is_translated_in_its_place(folder: Path, model: str) -> None:
+    before = read((folder / "x.po").read_bytes(), "po", name="x.po", source_lang="en", target_lang="de").segments
+    assert main(["x.po", "-o", "x.po", "--overwrite", "--path", model, "--beam", "1"]) == 0
+    after = read((folder / "x.po").read_bytes(), "po", name="x.po", source_lang="en", target_lang="de").segments
+    assert [segment.text for segment in after] == [segment.text for segment in before]
+    assert after != before
 
 
 def test_what_stands_there_stays_if_writing_fails(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from typing import BinaryIO, TextIO
 
 from docnmt.apps.commands.output import Limited, aligned_lines, beginning, progress_of, stream_progress, with_alignments
 from docnmt.apps.commands.translating import ProtectedText, StdinText, Translating, of_first_sentences, read_document
-from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
+from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
@@ -229,8 +229,9 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
     if len(set(targets)) < len(targets):
         twice = next(target for target in targets if targets.count(target) > 1)
         raise UsageError(f"-o {out}: two of the files would be {twice}; translate them into two folders")
+    lost = [path for path in sources if not reader_of(kind_of(str(path)), name=str(path)).bilingual]  # were it replaced
     for target in targets:
-        check_new(target, overwrite=config.overwrite)
+        check_new(target, overwrite=config.overwrite, reads=lost)
     return list(zip(sources, targets, strict=True))
 
 
@@ -308,6 +309,10 @@ def translate_stream(
                 None if path is None else beside(content, Path(path), marks=not running, option=option)
                 for option, path in (("--given", config.given), ("--prefix", config.prefix))
             )
+            for number, (translation, begin) in enumerate(zip(given or (), prefixes or (), strict=False), 1):
+                if not (is_blank(translation) or is_blank(begin)):
+                    where = f"--prefix {config.prefix}:{number}: '{begin[:40]}'"
+                    raise UserError(f"{where} is beside a translation that --given has; leave one of them empty")
             if running:
                 lines = list(_lines(content))
                 text = read_document(lines, given, config.splitter, loaded.task, prefixes=prefixes)
