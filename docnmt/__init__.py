@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from docnmt.core.corpus import Document as Document
     from docnmt.core.search.translate import Translation as Translation
     from docnmt.registry import import_plugins as import_plugins
+    from docnmt.runtime.system import UserError as UserError
 
 #: What needs torch, or much else, is imported when it is first used.
 _HOMES = {
     "Document": "core.corpus",
     "Translation": "core.search.translate",
     "Translator": "apps.commands.translator",
+    "UserError": "runtime.system",
     "generate": "cli.library",
     "import_plugins": "registry",
     "load": "apps.commands.translator",

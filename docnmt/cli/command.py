@@ -41,6 +41,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str) -> None:
         form, left_out = argparse.RawDescriptionHelpFormatter, argparse.SUPPRESS
         super().__init__(prog, formatter_class=form, argument_default=left_out, add_help=False, allow_abbrev=False)
+        self._negative_number_matcher = re.compile(r"-[.\d]")  # -1e-3 is a value, too, as in `_is_option`
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")

@@ -188,6 +188,7 @@ def context_units(documents: Units, window: int | None, size: int = 1) -> Units:
     begin, end = documents.first[row], documents.last[row]
     first = begin + size * (np.arange(len(row)) - (np.cumsum(counts) - counts)[row])
     last = np.minimum(first + size, end)
-    reach = int(lengths.max(initial=0)) if window is None else window
+    longest = int(lengths.max(initial=0))
+    reach = longest if window is None else min(window, longest)
     source_first, source_last = np.maximum(first - reach, begin), np.minimum(last + reach, end)
     return Units(source_first, first, last, documents.document[row], source_last, first)

@@ -223,6 +223,7 @@ WRONG: list[tuple[Any, ...]] = [
     ("generate data --path run --paired train.de", 1, "train.de: "),
     ("generate data --path run --beam 2 --nbest 3", 2, "--nbest"),
     ("translate --beam x --lenpen -1", 2, "--path"),
+    ("translate --path run --lenpen -1e-1", 2, "'-1e-1'"),
     ("translate --path run --generator beam", 2, "beam_search, greedy, sampling"),
     ("translate --path run", 1, "stdin:2: 0xE4", b"a\nb\xe4\n"),
     ("translate --path run --input-format jsonl", 1, "stdin:1: ", b"{\n"),
@@ -251,6 +252,18 @@ def test_training_without_a_validation_split_is_refused_before_it_starts(run: Ru
     assert "--disable-validation" in err
     assert not (folder / "new-run").exists()
     assert run("train", *options, "--disable-validation")[0] == 0
+
+
+def test_a_line_has_a_translation_or_a_prefix_and_is_unknown_only_without(run: Run, folder: Path) -> None:
+    (folder / "begin.de").write_text("\nthe\n", encoding="utf-8")
+    (folder / "known.de").write_text("\nThe cat 漢.\n", encoding="utf-8")
+    command, stdin = ["translate", "--path", "run", *SHORT, "--given", "known.de"], "a cat.\n漢 cat.\n".encode()
+    status, out, err = run(*command, stdin=stdin)
+    assert (status, out.splitlines()[1]) == (0, "The cat 漢.")
+    assert "unknown" not in err
+    status, out, err = run(*command, "--prefix", "begin.de", stdin=stdin)
+    assert (status, out) == (1, "")
+    assert "begin.de:2: " in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong[0])

@@ -154,6 +154,16 @@ def test_what_is_given_stays_and_is_read(model: docnmt.Translator) -> None:
         model.translate(document, given=[None, None])
     with pytest.raises(UserError, match=r"given:.*'x'"):
         model.translate(document, given=[None, "x", None, None])
+    with pytest.raises(UserError, match="prefix:"):
+        model.translate(document, given=["a", None, None, None], prefix=["b", None, None, None])
+
+
+def test_a_prefix_is_one_line_and_stands_before_what_is_not_translated(model: docnmt.Translator) -> None:
+    document, prefix = ["https://a.b/c", "the dog sleeps.", "https://a.b/c"], ["See", "the\ncat", None]
+    texts = [translation.text for translation in model.translate(document, prefix=prefix, **BRIEF)]
+    assert texts[::2] == ["See https://a.b/c", "https://a.b/c"]
+    assert texts[1].startswith("the cat")
+    assert "\n" not in texts[1]
 
 
 @pytest.mark.parametrize(("arch", "options"), ARCHITECTURES[1:])
@@ -300,10 +310,11 @@ def test_a_context_is_the_beginning_of_the_document_and_not_returned(arch: str, 
     whole = model.translate([*before, *own], **BRIEF)
     assert_same(model.translate(own, context=before, **BRIEF), whole[2:])
     known = model.translate([*before, *own], given=["kept", None, *[None] * len(own)], **BRIEF)
-    assert_same(model.translate(own, context=[(before[0], "kept"), before[1]], **BRIEF), known[2:])
-    pair = model.translate([own, DOCUMENTS[1]], context=[before, None], **BRIEF)
-    assert_same(pair[0], whole[2:])
-    assert_same(pair[1], model.translate(DOCUMENTS[1], **BRIEF))
+    for pair in ((before[0], "kept"), [before[0], "kept"]):
+        assert_same(model.translate(own, context=[pair, before[1]], **BRIEF), known[2:])
+    both = model.translate([own, DOCUMENTS[1]], context=[before, None], **BRIEF)
+    assert_same(both[0], whole[2:])
+    assert_same(both[1], model.translate(DOCUMENTS[1], **BRIEF))
     assert_same(model.translate("One two. Three.", context="", **BRIEF), model.translate("One two. Three.", **BRIEF))
 
 

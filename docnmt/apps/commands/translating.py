@@ -48,7 +48,7 @@ from docnmt.modules.linear_layers import (
     replace_linear,
 )
 from docnmt.runtime.device import pick_device, row_invariant, tune
-from docnmt.runtime.languages import one_line
+from docnmt.runtime.languages import joined, one_line
 from docnmt.runtime.system import UsageError, UserError, find_checkpoint
 
 # The models that a command holds in memory, with its translation memory.
@@ -413,18 +413,24 @@ class ProtectedText:
             for number, (text, spans) in enumerate(zip(corpus.source_text, self.fixed or (), strict=False))
             if spans and self._known[number] is None
         }
-        staying = {number: part.source for number, part in self._parts.items() if not pieces_of(part)}
+        begins = prefixes or [None] * corpus.num_sentences
+        staying = {
+            number: joined([begins[number] or "", part.source.removeprefix(begins[number] or "")])
+            for number, part in self._parts.items()
+            if not pieces_of(part)
+        }
         self.given: Given = [staying.get(n, text) for n, text in enumerate(self._known)] if staying else given
         self.translations = {n: Translation.of_given(text, task.target_tokenizer) for n, text in staying.items()}
         self.lost: set[int] = set()
 
     def changing(self) -> ParallelCorpus:
         """Return what translations may lose of the sentences: their text without what is protected, if anything is."""
-        if not self._parts:
+        if not self._parts and self.given is None:
             return self._corpus
         texts = [
             " ".join(" ".join(between(text, self._parts[n].fixed)).split()) if n in self._parts else text
             for n, text in enumerate(self._corpus.source_text)
+            if self._known[n] is None
         ]
         return ParallelCorpus.from_lines([[text for text in texts if text]], self._task.source_tokenizer)
 

@@ -147,8 +147,8 @@ class InMemory:
         lists = _sentences(given, name)
         parts = [_sentences(part, f"{name}: document {n}") for n, part in enumerate(lists)] if self.several else [lists]
         if (got := [len(part) for part in parts]) != self.sizes:
-            counts = f"{_shown(self.sizes)}, got {_shown(got)}"
-            raise UserError(f"{name}: expected an entry for each sentence of documents of {counts} sentences")
+            entries = "entries, one for each sentence" + (" of each document" if self.several else "")
+            raise UserError(f"{name}: expected {_shown(self.sizes)} {entries}, got {_shown(got)}")
         translations: list[str | None] = []
         for number, (part, document) in enumerate(zip(parts, self.documents, strict=True)):
             before = len(document.sentences) - len(part)
@@ -192,7 +192,7 @@ def _context(context: object, split: Callable[[str], list[str]]) -> tuple[list[s
     if isinstance(context, str):
         sentences = InMemory.of(context, "context", split).sentences
         return sentences, [None] * len(sentences)
-    entries = [entry if isinstance(entry, tuple) else (entry, None) for entry in _listed(context, "context")]
+    entries = [entry if isinstance(entry, (tuple, list)) else (entry, None) for entry in _listed(context, "context")]
     if wrong := [number for number, entry in enumerate(entries) if len(entry) != 2 or not isinstance(entry[0], str)]:
         raise UserError(f"context: sentence {wrong[0]}: expected a text, or a text and its translation")
     before = InMemory.of([source for source, _ in entries], "context")
@@ -295,7 +295,10 @@ class Translator:
         if memory is not None and not isinstance(memory, TranslationMemory):
             memory = open_memory(MemoryConfig(memory=str(memory)), models)
         translating = Translating(models, generation, search, window, memory, Glossary.of(glossary))
-        words = None if prefix is None else in_memory.partners(prefix, "prefix")
+        words = None if prefix is None else [text and one_line(text) for text in in_memory.partners(prefix, "prefix")]
+        for translation, begin in zip(known, words or (), strict=False):
+            if translation is not None and begin:
+                raise UserError(f"prefix: '{begin[:40]}' is beside a given translation; one of them must be None")
         return _translated(translating, in_memory, known if is_known else None, words, protect=protect, explain=explain)
 
     @overload

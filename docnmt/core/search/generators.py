@@ -316,8 +316,8 @@ class BeamSearch(Generator):
     """Beam search: the `beam` best unfinished hypotheses of every slot are kept at each step.
 
     Among the 2 * beam best continuations, those of the first `beam` that end are finished, and the `beam` best others
-    live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, unless a live one is 1,000 times as probable
-    as each of them: fairseq ends there, too, and of a very sure model returns what it hardly believes. A slot ends
+    live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, unless a live one is 1,000 times as
+    probable as each of them: fairseq ends there, too, and of a very sure model returns what it hardly believes. It ends
     earlier when `nbest` are finished and no live one can still beat them: a sum of log-probabilities only falls, so a
     live hypothesis can reach at most sum / limit ** lenpen. Given tokens count nowhere: sum and limit are over the
     tokens that the search chooses.

@@ -157,7 +157,7 @@ def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
 def _opened(path: Path) -> Iterator[tuple[safetensors.safe_open, dict[str, Any], dict[str, str]]]:
     """Open a file and check its header; give it with the checksums of all tensors."""
     if not path.is_file():
-        raise UserError(f"{path}: no such checkpoint")
+        raise UserError(f"{path}: {'is a folder; give a checkpoint in it' if path.is_dir() else 'no such checkpoint'}")
     try:
         opened = safetensors.safe_open(path, framework="pt", device="cpu")
     except (safetensors.SafetensorError, OSError) as error:

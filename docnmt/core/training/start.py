@@ -141,7 +141,10 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     _check_options(config, device)
     checkpoint: Checkpoint | None = None
     if not limits.overwrite and folder.last.exists():
-        checkpoint = load_checkpoint(folder.last)
+        try:
+            checkpoint = load_checkpoint(folder.last)
+        except UserError as error:
+            raise UserError(f"{error}; it is what the training would go on from: --overwrite starts anew") from error
         _check_same(config, checkpoint)
         say_changed_plugins(checkpoint)
     elif not limits.overwrite:
