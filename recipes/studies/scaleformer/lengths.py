@@ -3,6 +3,7 @@
     python recipes/studies/scaleformer/lengths.py runs/scaleformer \\
         --keep recipes/studies/scaleformer/scaleformer.json --plot lengths.png
     python recipes/studies/scaleformer/lengths.py recipes/studies/scaleformer/scaleformer.json
+    python recipes/studies/scaleformer/lengths.py recipes/studies/scaleformer/fresh.json --minus r-16
 
 Reads SEED/SYSTEM/positions.json, which loss_by_position.py wrote. Of each length the share of subwords that the model
 finds most likely, and the nats a subword at all places and in the first bin of places, which training had too; means
@@ -13,10 +14,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import TypedDict
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from measured import over_seeds
 
 from docnmt.runtime.system import write_json
 
@@ -71,6 +76,22 @@ def table(measured: Measured) -> Iterator[str]:
         yield f"| {system} | {len(seeds)} | {' | '.join(cells)} |"
 
 
+def differences(measured: Measured, other: str) -> Iterator[str]:
+    """Markdown: each system minus `other`, right subwords and nats, over the seeds of both, with 95 % intervals."""
+    heads = [*SPLITS.values(), *(f"{length}, by seed" for length in SPLITS.values())]
+    yield f"| − {other} | seeds | {' | '.join(heads)} |"
+    yield f"| --- | ---: |{' --- |' * len(heads)}"
+    for system, seeds in measured.items():
+        both = [(splits, measured[other][seed]) for seed, splits in seeds.items() if seed in measured[other]]
+        if system == other or not both:
+            continue
+        for name, part, scale, digits in (("right, points", 1, 100, 1), ("nats", 0, 1, 2)):
+            more = [[scale * (average(one[s])[part] - average(two[s])[part]) for one, two in both] for s in SPLITS]
+            by_seed = [", ".join(f"{value:+.{digits}f}" for value in values).replace("-", "−") for values in more]
+            cells = [*(over_seeds(values, digits) for values in more), *by_seed]
+            yield f"| {system}: {name} | {len(both)} | {' | '.join(cells)} |"
+
+
 def spread(values: Sequence[float], digits: int) -> str:
     """One number; the mean, the smallest and the largest of several; a dash for none."""
     if len(values) < 2:
@@ -103,6 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("work", type=Path, nargs="+", metavar="FOLDER", help="of the recipe, or what --keep wrote")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the numbers here, too")
     parser.add_argument("--plot", type=Path, metavar="PNG", help="draw nats by place at the longest length")
+    parser.add_argument("--minus", metavar="SYSTEM", help="also print what the others have more than this one, by seed")
     options = parser.parse_args(arguments)
     measured: Measured = {}
     try:
@@ -119,6 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.plot:
         draw(measured, options.plot)
     print("\n".join(table(measured)))
+    if options.minus is not None:
+        if options.minus not in measured:
+            parser.error(f"--minus: no system '{options.minus}'; there are {', '.join(measured)}")
+        print("\n" + "\n".join(differences(measured, options.minus)))
 
 
 if __name__ == "__main__":

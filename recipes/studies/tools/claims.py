@@ -25,6 +25,7 @@ COURTS = (512, 2048, 4096)  # words of an argument that are read
 SCOTUS = FUSION.replace("summary.py", f"report.py {HERE}/fusion_matters/scotus_lengths.yaml --runs")
 TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".format(f"{HERE}/fusion_translation")
 LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
+FRESH_LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/fresh.json --minus r-16"
 RIVALS = "rivals.jsonl/rivals/comparison.json"
 PUBLISHED = "published.jsonl/published/comparison.json"
 HALF_RATE = "published.jsonl/published-rate/comparison.json"
@@ -72,6 +73,7 @@ STUDIES = {
     "translation": ("fusion", "fusion_translation/run.sh", "fusion-translation.json"),
     "default": ("fusion", "default_fusion/run.sh", "default-fusion.jsonl"),
     "lengths": ("sentences", "scaleformer/run.sh", "scaleformer.json"),
+    "fresh-lengths": ("sentences", "scaleformer/run.sh", "fresh.json"),
     "inferlite": ("vectors", "inferlite/run.sh", "inferlite.jsonl.xz"),
     "card": ("speed", "gpu/run.sh", "processes.jsonl"),
     "base": ("translation", "gpu/run.sh", "gpu.jsonl"),
@@ -251,6 +253,9 @@ def others() -> Iterator[Claim]:
     ):  # fmt: skip
         number = "; ".join(cell(LENGTHS, 1, row, n).replace("(", "(seeds: ") for n in (3, 4))
         yield Claim(f"generated documents, {name}: right at twice and four times the length, %", number, "3", "lengths")
+    number = "; ".join(cell(FRESH_LENGTHS, 2, "r-4: right", n) for n in (3, 4))
+    name = "… fresh texts and seeds: horizon 4 − 16, right at twice and four times the length, points"
+    yield Claim(name, number, "5", "fresh-lengths")
     for table, name in ((2, "similarity"), (1, "classification")):
         number = "{} ({})".format(*(cell(INFERLITE, table, "glove,1 − untrained,1", n) for n in (2, 3)))
         yield Claim(f"sentence vectors, SentEval (fast): trained − untrained, {name}", number, "3", "inferlite")
@@ -707,6 +712,8 @@ def numbers() -> dict[str, str]:
         "reranked-chrf": cell(ORDINARY, 6, "tests", 3),
         "concat-pieces": cell(ORDINARY, 8, "document ", 3),
         "concat-rival": cell(ORDINARY, 8, "sentence-pieces", 3),
+        "horizon-two": cell(FRESH_LENGTHS, 2, "r-4: right", 3),
+        "horizon-four": cell(FRESH_LENGTHS, 2, "r-4: right", 4),
         "with": f"{with_document:.4f}",
         "without": f"{without:.4f}",
         "context": f"{without - with_document:.3f}",

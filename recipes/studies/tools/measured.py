@@ -77,10 +77,10 @@ def score_of(compared: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
 
 
 def over_seeds(values: Sequence[float], digits: int) -> str:
-    """Mean of the differences of two to four seeds, with its 95 % interval by Student's t; of one seed its value."""
+    """Mean of the differences of two to six seeds, with its 95 % interval by Student's t; of one seed its value."""
     mean, half = fmean(values), 0.0
     if len(values) > 1:
-        half = {2: 12.706, 3: 4.303, 4: 3.182}[len(values)] * stdev(values) / len(values) ** 0.5
+        half = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571}[len(values)] * stdev(values) / len(values) ** 0.5
     interval = f" ({mean - half:+.{digits}f} to {mean + half:+.{digits}f})" if half else ""
     return f"{mean:+.{digits}f}{interval}".replace("-", "−")
 

@@ -36,6 +36,18 @@ def test_means_over_subwords_then_seeds(tmp_path: Path, capsys: pytest.CaptureFi
     assert (tmp_path / "plot.png").stat().st_size > 1000
     tool.main([str(kept)])
     assert capsys.readouterr().out == said
+    seeds = json.loads(kept.read_text(encoding="utf-8"))["r-16"]
+    for seed, splits in seeds.items():
+        for bins in splits.values():
+            bins[:] = [{**span, "right": span["right"] + 0.05 * int(seed), "nats": 0.1} for span in bins]
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"r-4": seeds}), encoding="utf-8")
+    tool.main([str(kept), str(other), "--minus", "r-16"])
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| r-4: ")]
+    assert [row[1] for row in rows] == ["2", "2"]
+    assert rows[0][2:5] == ["+7.5 (−24.3 to +39.3)"] * 3  # 5 and 10 points: 12.706 × 2.5
+    assert rows[0][5:] == ["+5.0, +10.0", "+5.0, +10.0", "+5.0, +10.0 |"]
+    assert rows[1][2].startswith(f"{0.1 - nats:+.2f}".replace("-", "−"))
 
 
 def test_a_folder_without_measurements_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
