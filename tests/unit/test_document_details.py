@@ -414,6 +414,14 @@ def test_a_link_whose_parts_were_inserted_one_by_one_stays_in_order() -> None:
     assert re.findall(r"<w:t[^>]*>([^<]*)", link)
 
 
+def test_a_text_box_beside_a_field_in_one_run_is_translated() -> None:
+    box = f"<w:drawing><w:txbxContent><w:p>{run('a box')}</w:p></w:txbxContent></w:drawing>"
+    asked, out = written("docx", word(f"<w:p>{run('See ')}<w:r>{FIELD[0]}{box}{FIELD[-1]}</w:r></w:p>"), str.upper)
+    assert "a box" in asked
+    assert "A BOX" in out
+    assert "a box" not in out
+
+
 def test_pages_of_asia_are_in_the_encodings_of_browsers() -> None:
     for name, code, sign in (("shift_jis", "cp932", "①"), ("gb2312", "gb18030", "镕"), ("euc-kr", "cp949", "똠")):
         source = f'<meta charset="{name}"><p>{sign} a</p>'.encode(code)

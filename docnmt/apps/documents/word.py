@@ -93,10 +93,13 @@ def _flat(parent: Iterable[Element], looks: _Looks) -> list[Step]:
 
 
 def _divided(child: Element) -> list[Element]:
-    """A run in which fields begin and end, as one for each thing in it; anything else as it is."""
+    """A run in which fields begin and end, as one for each thing in it; anything else as it is, and a run with a text
+    box, whose paragraphs are translated where they stand, not in a copy."""
     look = child.find("{*}rPr")
     inside = [part for part in child if local(part) != "rPr"]
     if len(inside) < 2 or local(child) != "r" or child.find("{*}fldChar") is None:
+        return [child]
+    if child.find(".//{*}txbxContent") is not None:
         return [child]
     if look is not None and len(inside) * weight(*look.iter()) > _COPIES:
         return [child]
