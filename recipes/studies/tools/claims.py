@@ -180,10 +180,15 @@ def discourse() -> Iterator[Claim]:
         ("han", HALF_RATE, "published-rate", "10-16", "… at half the learning rate"),
         ("replace", SAME_NAME, "same-name", "128, other name", "context heads, 128 sentences about another person"),
         ("replace", SAME_NAME, "same-name", "128, same name", "… about the question's person"),
-        ("flat", SAME_NAME_OTHERS, "same-name-others", "128, other name", "… eq. 7 (no tree), about another person"),
-        ("flat", SAME_NAME_OTHERS, "same-name-others", "128, same name", "… about the question's person"),
-        ("tree", SAME_NAME_OTHERS, "same-name-others", "128, same name", "… the tree by the letter"),
-        ("doc", SAME_NAME_OTHERS, "same-name-others", "128, same name", "… all words of the document"),
+        *(
+            (system, SAME_NAME_OTHERS, "same-name-others", f"128, {name} name", f"{words}, 128 sentences about {whom}")
+            for system, name, words, whom in (
+                ("flat", "other", "eq. 7 (no tree), added positions", "another person"),
+                ("flat", "same", "eq. 7 (no tree), added positions", "the question's person"),
+                ("tree", "same", "the tree by the letter", "the question's person"),
+                ("doc", "same", "all words of the document", "the question's person"),
+            )
+        ),
         ("tree", TREE, "tree", "10-16", "the paper's tree by the letter (`--merge plain_source2token`)"),
         ("tree", TREE, "tree", "512", "… in documents of 512 sentences"),
     )
@@ -257,7 +262,7 @@ def others() -> Iterator[Claim]:
         number = "; ".join(cell(LENGTHS, 1, row, n).replace("(", "(seeds: ") for n in (3, 4))
         yield Claim(f"generated documents, {name}: right at twice and four times the length, %", number, "3", "lengths")
     number = "; ".join(cell(FRESH_LENGTHS, 2, "r-4: right", n) for n in (3, 4))
-    name = "… fresh texts and seeds: horizon 4 − 16, right at twice and four times the length, points"
+    name = "linear attention, fresh texts and seeds: horizon 4 − 16, right at twice and four times the length, points"
     yield Claim(name, number, "5", "fresh-lengths")
     for table, name in ((2, "similarity"), (1, "classification")):
         number = "{} ({})".format(*(cell(INFERLITE, table, "glove,1 − untrained,1", n) for n in (2, 3)))
@@ -728,6 +733,8 @@ def numbers() -> dict[str, str]:
         "concat-pieces": cell(ORDINARY, 8, "document ", 3),
         "concat-rival": cell(ORDINARY, 8, "sentence-pieces", 3),
         "news-gains": ", ".join(news()),
+        "fresh-short": rival("concat-addition", FRESH_SEEDS, "fresh, 10-16"),
+        "fresh-far": rival("concat-addition", FRESH_SEEDS.replace("fresh/", "fresh-seeds/"), "fresh, 512"),
         "fresh-default": rival("concat-addition", FRESH_SEEDS, "fresh, 128"),
         "fresh-add": rival("add", FRESH_SEEDS, "fresh, 128"),
         "horizon-two": cell(FRESH_LENGTHS, 2, "r-4: right", 3),
