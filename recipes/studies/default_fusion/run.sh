@@ -9,17 +9,11 @@ work=runs/default-fusion corpus=runs/default-fusion/corpus
 environment plot
 discourse $corpus $work/data-bin
 for sentences in 32 128 512; do
-    longer=$corpus/contrastive.$sentences.tsv
-    [ -e $longer ] && continue
-    python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 > $longer.part
-    mv $longer.part $longer
+    lengthen $corpus/contrastive.tsv $corpus/contrastive.$sentences.tsv --sentences $sentences --every 4
 done
 for sentences in 32 128; do
     for name in same-name other-name; do
-        longer=$corpus/contrastive.$sentences.$name.tsv
-        [ -e $longer ] && continue
-        python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 --$name > $longer.part
-        mv $longer.part $longer
+        lengthen $corpus/contrastive.tsv $corpus/contrastive.$sentences.$name.tsv --sentences $sentences --every 4 --$name
     done
 done
 docnmt-compare recipes/studies/default_fusion/compare.yaml

@@ -57,11 +57,7 @@ lengths="32 128 512" # the same questions in longer documents
 for sentences in $lengths 2048 8192; do
     kept=4 # one block of questions of so many
     [ $sentences -le 512 ] || kept=24
-    longer=$corpus/contrastive.$sentences.tsv
-    if [ ! -e "$longer" ]; then
-        python recipes/quickstart/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every $kept > "$longer.tmp"
-        mv "$longer.tmp" "$longer"
-    fi
+    lengthen "$corpus/contrastive.tsv" "$corpus/contrastive.$sentences.tsv" --sentences $sentences --every $kept
 done
 joined() { # TIMES FILE: as many documents at a time become one
     awk -v times="$1" 'BEGIN { RS = "" } NR > 1 && NR % times == 1 { print "" } { print }' "$2"

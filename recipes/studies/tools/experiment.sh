@@ -25,6 +25,12 @@ discourse() { # CORPUS DATA: the corpus in which context decides, and its data f
     fi
 }
 
+lengthen() { # QUESTIONS RESULT OPTION …: questions in longer documents
+    [ -e "$2" ] && return 0
+    python recipes/quickstart/lengthen.py "$1" "${@:3}" > "$2.part"
+    mv "$2.part" "$2"
+}
+
 learn() { # DATA CONFIG FOLDER [OPTION …]: train until the configuration's limit; the checkpoints are in FOLDER/model
     local data=$1 config=$2 folder=$3
     shift 3
